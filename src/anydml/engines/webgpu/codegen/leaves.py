@@ -85,30 +85,43 @@ class Leaf(NamedTuple):
 
     def text(self, body: Body, at: str) -> str:
         """An element."""
-        if self.kind.size_in_bytes == WORD:
-            return body.load(self.words, at, self.kind)
-        name = body.tensor(self.words)
-        place = body.line(at)
-        per = WORD // self.kind.size_in_bytes
-        word = f"{name}[{body.base(name)} + {place} / {per}u]"
-        if self.kind is F16:
-            return f"unpack2x16float({word})[{place} & 1u]"
-        bits = 32 // per
-        word = f"bitcast<i32>({word})" if self.wide is I32 else word
-        return f"extractBits({word}, ({place} & {per - 1}u) * {bits}u, {bits}u)"
+        return self.element(body, self.place_of(body, at))
 
     def quad(self, body: Body, at: str) -> str:
         """Four elements, of which the first is named."""
-        width = self.kind.size_in_bytes
-        element = {4: "vec4<u32>", 2: "vec2<u32>", 1: "u32"}[width]
-        name = body.tensor(self.words, element)
-        if width == 1:
-            word = body.line(f"{name}[{body.base(name)} + ({at}) / 4u]")
-            return f"unpack4x{'I' if self.wide is I32 else 'U'}8({word})"
+        return self.element(body, self.place_of(body, at, is_quad=True), is_quad=True)
+
+    def place_of(self, body: Body, at: str, *, is_quad: bool = False) -> str:
+        """The number of an element, or of four, in the array that it is read of: it goes on by one for each."""
+        name = body.tensor(self.words, self._kept(is_quad))
         base = body.base(name)
+        if not is_quad:
+            return f"{base} + {at}" if self.kind.size_in_bytes == WORD else at
+        return {
+            4: f"({base} + {at}) / 4u", 2: f"({base} + ({at}) / 2u) / 2u", 1: f"{base} + ({at}) / 4u"
+        }[self.kind.size_in_bytes]  # fmt: skip
+
+    def _kept(self, is_quad: bool) -> str:
+        return {4: "vec4<u32>", 2: "vec2<u32>", 1: "u32"}[self.kind.size_in_bytes] if is_quad else "u32"
+
+    def element(self, body: Body, index: str, *, is_quad: bool = False) -> str:
+        """The element, or the four, of an index."""
+        width = self.kind.size_in_bytes
+        name = body.tensor(self.words, self._kept(is_quad))
         if width == WORD:
-            return f"bitcast<vec4<{WGSL.types[self.kind]}>>({name}[({base} + {at}) / 4u])"
-        words = body.line(f"{name}[({base} + ({at}) / 2u) / 2u]")
+            kind = f"vec4<{WGSL.types[self.kind]}>" if is_quad else WGSL.types[self.kind]
+            return f"bitcast<{kind}>({name}[{index}])"
+        if not is_quad:
+            place, per = body.line(index), WORD // width
+            word = f"{name}[{body.base(name)} + {place} / {per}u]"
+            if self.kind is F16:
+                return f"unpack2x16float({word})[{place} & 1u]"
+            bits = 32 // per
+            word = f"bitcast<i32>({word})" if self.wide is I32 else word
+            return f"extractBits({word}, ({place} & {per - 1}u) * {bits}u, {bits}u)"
+        words = body.line(f"{name}[{index}]")
+        if width == 1:
+            return f"unpack4x{'I' if self.wide is I32 else 'U'}8({words})"
         if self.kind is F16:
             return f"vec4<f32>(unpack2x16float({words}.x), unpack2x16float({words}.y))"
         kind = WGSL.types[self.wide]

@@ -7,8 +7,9 @@ factors whose elements may lie outside of their source.
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.core.enums import DataType
@@ -26,7 +27,7 @@ from anydml.ir.verbs import Map
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from anydml.engines.webgpu.codegen.wgsl import Body
     from anydml.engines.webgpu.launch import Kernel
@@ -265,6 +266,58 @@ class _Side:
                     body.say(f"let {name}_in{i}_{k}_{m} = {text};")
         for slot in range(self.slots):
             body.say(f"var {name}_g{slot}: {self.element};")
+        if self.tile.inner is not None:
+            for i, (k, leaf) in itertools.product(range(self.line_slots), enumerate(self.factor.leaves)):
+                body.say(f"var {name}_p{i}_{k}: u32;", *[f"var {name}_is{i}_{k}: bool;"] * self._is_held(leaf))
+
+    def _is_held(self, leaf: Leaf) -> bool:
+        """Whether all elements of a line along the steps' run lie inside, or none does."""
+        inner = self.tile.inner
+        return bool(leaf.limits) and inner is not None and not any(axis.steps.get(inner[-1]) for axis in leaf.limits)
+
+    def _is_quad(self, leaf: Leaf) -> bool:
+        along = self.group[-1][-1] if self.by_line_quads else self.tile.term_order[-1][-1]
+        return self.has_quads and leaf.strides[along] != 0
+
+    def _is_indexed(self, leaf: Leaf) -> bool:
+        """Whether the index in the array is what goes on with the steps; else it is the element's number."""
+        return not leaf.limits or self._is_held(leaf)
+
+    def restart(self) -> None:
+        """Lines that find where the elements of a line lie, and whether they do, at the first step along a run."""
+        body, name, tile = self.body, self.name, self.tile
+        order = tile.term_order
+        names = [*tile.outer_names, f"{name}_t0" + (f" * {QUAD}u" if self.by_term_quads else "")]
+        for i, (k, leaf) in itertools.product(range(self.line_slots), enumerate(self.factor.leaves)):
+            shift = self._sum(names, order, leaf.strides, None, (name, k))
+            at = f"{name}_at{i}_{k}" + (f" + {shift}" if shift != "0u" else "")
+            index = leaf.place_of(body, at, is_quad=self._is_quad(leaf)) if self._is_indexed(leaf) else at
+            body.say(f"{name}_p{i}_{k} = {index};")
+            if self._is_held(leaf):
+                body.say(f"{name}_is{i}_{k} = {self._inside(i, k, leaf, names)};")
+
+    def _inside(self, line: int, k: int, leaf: Leaf, names: Sequence[str]) -> str:
+        """Whether an element lies within its source."""
+        body, name, tests = self.body, self.name, []
+        for m, axis in enumerate(leaf.limits):
+            steps = steps_along(axis, len(leaf.strides))
+            moved = self._sum(names, self.tile.term_order, steps, None, (name, k, "limit", m))
+            place = f"{name}_in{line}_{k}_{m}" + (f" + {moved}" if moved != "0u" else "")
+            tests.append(f"{place} < {body.number(axis.size, (name, k, 'limit', m, 'size'))}")
+        return " && ".join(tests)
+
+    def advance(self) -> None:
+        """Lines that go on to the next step along the run."""
+        for i, (k, leaf) in itertools.product(range(self.line_slots), enumerate(self.factor.leaves)):
+            if far := self._far(k, leaf, self.depth):
+                self.body.say(f"{self.name}_p{i}_{k} += {far};")
+
+    def _far(self, k: int, leaf: Leaf, terms: int) -> str:
+        """By how much the index of an element goes on with so many terms; nothing where it stays."""
+        assert self.tile.inner is not None  # noqa: S101 - for type checkers: without it there is no index
+        step = leaf.strides[self.tile.inner[-1]] * terms
+        step //= QUAD if self._is_quad(leaf) and self._is_indexed(leaf) else 1
+        return self.body.number(step, (self.name, k, "on", terms)) if step else ""
 
     def _sum(
         self,
@@ -288,60 +341,81 @@ class _Side:
         if self.is_partial:
             body.say(f"if (lane < {math.prod(self.units)}u) {{")
         wide = QUAD if self.by_term_quads else 1
+        terms = product.count(product.terms) if tile.inner is None else product.size(tile.inner)
         with body.scope():
+            by_term = []
             for t in range(self.term_slots):
-                local = f"{name}_t{t}" + (f" * {wide}u" if wide > 1 else "")
-                guard = ""
-                if tile.inner is None:
-                    body.say(f"let {name}_k{t} = deep + {local};")
-                    names = take_apart(
-                        body, f"{name}_k{t}", Loops(product.sizes(product.terms), (), ()), f"{name}_d{t}_"
-                    )
-                    if product.count(product.terms) % self.depth:
-                        guard = f"{name}_k{t} < {tile.terms}"
-                else:
-                    body.say(f"let {name}_k{t} = deep + {local};")
+                body.say(f"let {name}_k{t} = deep + {name}_t{t}{f' * {wide}u' if wide > 1 else ''};")
+                if tile.inner is not None:
                     names = [*tile.outer_names, f"{name}_k{t}"]
-                    if product.size(tile.inner) % self.depth:
-                        guard = f"{name}_k{t} < {tile.terms}"
-                for i in range(self.line_slots):
-                    self._read(max(t, i), i, names, guard)
+                else:
+                    loops = Loops(product.sizes(product.terms), (), ())
+                    names = take_apart(body, f"{name}_k{t}", loops, f"{name}_d{t}_")
+                by_term.append(names)
+            is_guarded = terms % self.depth != 0
+            for i in range(self.line_slots):
+                read = {} if is_guarded else self._held(i)
+                for t, names in enumerate(by_term):
+                    guard = f"{name}_k{t} < {tile.terms}" if is_guarded else ""
+                    self._read(max(t, i), i, t, names, guard, read)
         if self.is_partial:
             body.say("}")
 
-    def _read(self, slot: int, line: int, names: Sequence[str], guard: str) -> None:
+    def _outside(self, leaf: Leaf, variable: str) -> None:
+        """A variable for what is read, which holds the number that stands outside."""
+        kind = WGSL.types[leaf.wide]
+        kind = f"vec4<{kind}>" if self._is_quad(leaf) else kind
+        self.body.say(f"var {variable} = {kind}({outside_text(self.body, leaf)});")
+
+    def _held(self, line: int) -> dict[tuple[int, int], str]:
+        """Read the elements of a line whose place is tested once for all; their variables, by term and leaf."""
+        found = {}
+        for k, leaf in enumerate(self.factor.leaves):
+            if not self._is_held(leaf):
+                continue
+            for t in range(self.term_slots):
+                found[t, k] = f"{self.name}_x{max(t, line)}_{k}"
+                self._outside(leaf, found[t, k])
+            self.body.say(f"if ({self.name}_is{line}_{k}) {{")
+            for t in range(self.term_slots):
+                self.body.say(f"{found[t, k]} = {self._element(line, t, k, leaf, ())};")
+            self.body.say("}")
+        return found
+
+    def _element(self, line: int, term: int, k: int, leaf: Leaf, names: Sequence[str]) -> str:
+        """What a leaf reads, at coordinates where steps go along all terms."""
+        body, name, is_quad = self.body, self.name, self._is_quad(leaf)
+        if self.tile.inner is not None:
+            far = self._far(k, leaf, term) if term else ""
+            at = f"{name}_p{line}_{k}" + (f" + {far}" if far else "")
+        else:
+            shift = self._sum(names, self.tile.term_order, leaf.strides, None, (name, k))
+            at = f"{name}_at{line}_{k}" + (f" + {shift}" if shift != "0u" else "")
+        if self.tile.inner is None or not self._is_indexed(leaf):
+            at = leaf.place_of(body, at, is_quad=is_quad)
+        return leaf.element(body, at, is_quad=is_quad)
+
+    def _read(
+        self, slot: int, line: int, term: int, names: Sequence[str], guard: str, known: Mapping[tuple[int, int], str]
+    ) -> None:
         """Read one element, or four, of a line at a term's coordinates."""
         body, name, factor = self.body, self.name, self.factor
-        order = self.tile.term_order
-        zero = f"{self.element}(0)"
         if guard:
-            body.say(f"{name}_g{slot} = {zero};", f"if ({guard}) {{")
+            body.say(f"{name}_g{slot} = {self.element}(0);", f"if ({guard}) {{")
         else:
             body.say("{")
         with body.scope():
             read: list[tuple[str, bool]] = []
             for k, leaf in enumerate(factor.leaves):
-                along = self.group[-1][-1] if self.by_line_quads else order[-1][-1]
-                is_quad = self.has_quads and leaf.strides[along] != 0
-                shift = self._sum(names, order, leaf.strides, None, (name, k))
-                at = f"{name}_at{line}_{k}" + (f" + {shift}" if shift != "0u" else "")
+                variable = known.get((term, k), f"{name}_x{slot}_{k}")
                 if not leaf.limits:
-                    text = leaf.quad(body, at) if is_quad else leaf.text(body, at)
-                    read.append((body.line(text), is_quad))
-                    continue
-                tests = []
-                for m, axis in enumerate(leaf.limits):
-                    steps = steps_along(axis, len(leaf.strides))
-                    moved = self._sum(names, order, steps, None, (name, k, "limit", m))
-                    place = f"{name}_in{line}_{k}_{m}" + (f" + {moved}" if moved != "0u" else "")
-                    tests.append(f"{place} < {body.number(axis.size, (name, k, 'limit', m, 'size'))}")
-                variable = f"{name}_x{slot}_{k}"
-                outside = outside_text(body, leaf)
-                kind = f"vec4<{WGSL.types[leaf.wide]}>" if is_quad else WGSL.types[leaf.wide]
-                body.say(f"var {variable} = {kind}({outside});", f"if ({' && '.join(tests)}) {{")
-                text = leaf.quad(body, at) if is_quad else leaf.text(body, at)
-                body.say(f"{variable} = {text};", "}")
-                read.append((variable, is_quad))
+                    variable = body.line(self._element(line, term, k, leaf, names))
+                elif (term, k) not in known:
+                    inside = f"{name}_is{line}_{k}" if self._is_held(leaf) else self._inside(line, k, leaf, names)
+                    self._outside(leaf, variable)
+                    body.say(f"if ({inside}) {{")
+                    body.say(f"{variable} = {self._element(line, term, k, leaf, names)};", "}")
+                read.append((variable, self._is_quad(leaf)))
             if factor.is_read:
                 text, is_quad = read[factor.loads[factor.value]]
                 body.say(f"{name}_g{slot} = {text if is_quad or not self.has_quads else f'{self.element}({text})'};")
@@ -381,7 +455,7 @@ class _Side:
         for slot in range(self.slots):
             line, term = (f"{name}_l0", f"{name}_t{slot}") if self.is_by_line else (f"{name}_l{slot}", f"{name}_t0")
             value = f"{name}_g{slot}"
-            start = f"into * {self.depth * quads}u"
+            start = f"now * {self.depth * quads}u"
             if self.by_line_quads:
                 body.say(f"{name}[{start} + {term} * {quads}u + {line}] = {value};")
             elif self.by_term_quads:
@@ -449,25 +523,43 @@ class _Tile:
         inner = product.size(self.inner) if self.inner is not None else product.count(product.terms)
         steps = -(-inner // shape.depth) * product.count(self.outer)
         count = body.number(steps, "steps")
-        body.say("var deep = 0u;", *(f"var {name} = 0u;" for name in self.outer_names))
-        body.say(f"for (var step = 0u; step <= {count}; step++) {{", f"if (step < {count}) {{")
-        self.left.fetch()
-        self.right.fetch()
-        body.say("}", "if (step > 0u) {", "let now = (step - 1u) & 1u;")
+        body.say("var deep = 0u;", *(f"var {name} = 0u;" for name in self.outer_names), "var now = 0u;", "{")
+        self._fetch(is_first=True)
+        self._store()
+        body.say("}", "workgroupBarrier();", f"for (var step = 1u; step <= {count}; step++) {{")
+        body.say(f"let more = step < {count};", "if (more) {", f"deep += {shape.depth}u;")
+        self._fetch(is_first=False)
+        body.say("}")
         self._multiply()
-        body.say("}", f"if (step < {count}) {{", "let into = step & 1u;")
-        self.left.store()
-        self.right.store()
-        body.say("}", "workgroupBarrier();", f"deep += {shape.depth}u;")
-        if self.outer:
+        body.say("now = 1u - now;", "if (more) {")
+        self._store()
+        body.say("}", "workgroupBarrier();", "}")
+
+    def _fetch(self, *, is_first: bool) -> None:
+        """Read the elements of a step: the first one, or the next, which may begin along the run anew."""
+        product, body, sides = self.product, self.body, (self.left, self.right)
+        if self.outer and not is_first:
             body.say(f"if (deep >= {self.terms}) {{", "deep = 0u;")
             for k in reversed(range(len(self.outer))):
                 size = body.number(product.size(self.outer[k]), ("outer", k))
                 body.say(f"o{k} += 1u;")
                 if k:
                     body.say(f"if (o{k} >= {size}) {{", f"o{k} = 0u;")
-            body.say("}" * len(self.outer))
-        body.say("}")
+            body.say("}" * (len(self.outer) - 1))
+        for side in sides if self.inner is not None and (is_first or self.outer) else ():
+            side.restart()
+        if self.outer and not is_first:
+            body.say("} else {")
+        for side in sides if self.inner is not None and not is_first else ():
+            side.advance()
+        if self.outer and not is_first:
+            body.say("}")
+        for side in sides:
+            side.fetch()
+
+    def _store(self) -> None:
+        self.left.store()
+        self.right.store()
 
     def _multiply(self) -> None:
         shape, body = self.shape, self.body
@@ -491,111 +583,166 @@ class _Tile:
                     body.say(f"{c} = fma({a}, {b}, {c});" if of is F32 else f"{c} = {c} + {a} * {b};")
 
     def _finish(self, row_count: str, column_count: str) -> None:
-        """What follows the sums: a loop over an invocation's rows and quads of columns, whose text is there once."""
-        product, shape, body = self.product, self.shape, self.body
-        kind = WGSL.types[product.found.fold.type]
-        body.say(f"for (var q = 0u; q < {shape.down * shape.quads}u; q++) {{", f"var total = vec4<{kind}>(0);")
-        body.say("switch q {")
-        for i in range(shape.down):
-            for j in range(shape.quads):
-                number = i * shape.quads + j
-                label = f"case {number}u" if number < shape.down * shape.quads - 1 else "default"
-                body.say(f"{label}: {{ total = c{i}_{j}; }}")
-        body.say("}", f"let qi = q / {shape.quads}u;", f"let qj = q % {shape.quads}u;")
-        if shape.down < QUAD:
-            body.say("let row = row0 + ty;")
-        else:
-            band = shape.rows // (shape.down // QUAD)
-            body.say(f"let row = row0 + (qi / 4u) * {band}u + ty * 4u + qi % 4u;")
-        body.say(f"let quad = column0 + qj * {shape.columns // shape.quads}u + tx * 4u;")
-        body.say(f"if (row < {row_count}) {{")
-        legal, order = self._legal()
-        parts = 1 + max(view.offset for view in self._sum_views(legal))
-        is_wide = self.has_quads and self._has_wide_target(legal, order)
-        if is_wide:
-            body.say(f"if (quad < {column_count}) {{", "var to = 0u;", "var result: vec4<u32>;")
-        body.say(f"for (var e = 0u; e < 4u; e += {parts}u) {{", "let column = quad + e;")
-        body.say("{" if is_wide else f"if (column < {column_count}) {{")
-        with body.scope():
-            down = take_apart(body, "row", Loops(product.sizes(product.rows), (), ()), "fr") if product.rows else []
-            last = (
-                take_apart(body, "column", Loops(product.sizes(product.columns), (), ()), "fc")
-                if product.columns
-                else []
-            )
-            if parts > 1:
-                last = [*last[:-1], f"({last[-1]} / {parts}u)"]
-            named = dict(
-                zip((*product.batch, *product.rows, *product.columns), (*self.batch_names, *down, *last), strict=True)
-            )
-            names = [named[run] for run in order]
-            leaves = Leaves.of(legal)
-            body.take(*leaves.values)
-            loops = leaves.loops(legal.sizes, [view.strides for view in leaves.targets])
-            found = places(body, loops, names, "f")
-            for node in self._sums(legal):
-                part = legal.sources[int(node.value)].offset
-                body.put(node, f"total[e + {part}u]" if part else "total[e]")
-            texts = dict(zip((*leaves.loads, *leaves.coordinates), found, strict=False))
-            compute(body, leaves.values, texts, legal.sources)
-            found = found[len(leaves.loads) + len(leaves.coordinates) :]
-            if is_wide:
-                value = legal.writes[0].value
-                body.say(f"result[e] = bitcast<u32>({body.names[value]});", f"if (e == 0u) {{ to = {found[0]}; }}")
-            else:
-                write(body, legal, found)
+        """What follows the sums: written out for each where it is short, else a loop whose text is there once."""
+        shape, body = self.shape, self.body
+        kind = WGSL.types[self.product.found.fold.type]
+        count = shape.down * shape.quads
+        epilogue = _Epilogue.of(self)
+        pairs = list(itertools.product(range(shape.down), range(shape.quads)))
+        band, across = shape.rows // max(shape.down // QUAD, 1), shape.columns // shape.quads
+        if count * QUAD * epilogue.nodes <= MOST_WRITTEN_OUT:
+            quads = [f"across{j}" for j in range(shape.quads)]
+            for j, quad in enumerate(quads):
+                body.say(f"let {quad} = column0 + {j * across}u + tx * 4u;")
+            starts = [self._first_column(epilogue, quad) for quad in quads]
+            for i in range(shape.down):
+                row = f"{i // QUAD * band}u + ty * 4u + {i % QUAD}u" if shape.down >= QUAD else "ty"
+                body.say(f"let down{i} = row0 + {row};", f"if (down{i} < {row_count}) {{")
+                down = self._row(f"down{i}")
+                for j, (quad, start) in enumerate(zip(quads, starts, strict=True)):
+                    body.say(f"if ({quad} < {column_count}) {{")
+                    self._write(epilogue, down, quad, start, f"c{i}_{j}", column_count)
+                    body.say("}")
+                body.say("}")
+            return
+        body.say(f"for (var q = 0u; q < {count}u; q++) {{", f"var total = vec4<{kind}>(0);", "switch q {")
+        for number, (i, j) in enumerate(pairs):
+            label = f"case {number}u" if number < count - 1 else "default"
+            body.say(f"{label}: {{ total = c{i}_{j}; }}")
+        body.say("}", f"let qi = q / {shape.quads}u;")
+        row = f"(qi / 4u) * {band}u + ty * 4u + qi % 4u" if shape.down >= QUAD else "ty"
+        body.say(f"let row = row0 + {row};", f"let quad = column0 + (q % {shape.quads}u) * {across}u + tx * 4u;")
+        body.say(f"if (row < {row_count} && quad < {column_count}) {{")
+        start = self._first_column(epilogue, "quad")
+        self._write(epilogue, self._row("row"), "quad", start, "total", column_count)
         body.say("}", "}")
-        if is_wide:
+
+    def _row(self, row: str) -> list[str]:
+        """The coordinates of a row."""
+        sizes = self.product.sizes(self.product.rows)
+        return take_apart(self.body, row, Loops(sizes, (), ()), f"{row}_") if sizes else []
+
+    def _column(self, column: str, prefix: str) -> list[str]:
+        sizes = self.product.sizes(self.product.columns)
+        return take_apart(self.body, column, Loops(sizes, (), ()), prefix) if sizes else []
+
+    def _first_column(self, epilogue: _Epilogue, quad: str) -> list[str]:
+        """The coordinates of the first of four columns, where all are of one run."""
+        return self._column(quad, f"{quad}_") if epilogue.is_wide else []
+
+    def _write(
+        self,
+        epilogue: _Epilogue,
+        down: Sequence[str],
+        quad: str,
+        first: Sequence[str],
+        total: str,
+        column_count: str,
+    ) -> None:
+        """What follows four sums side by side, and its writes."""
+        product, body, legal = self.product, self.body, epilogue.legal
+        loops = epilogue.leaves.loops(legal.sizes, [view.strides for view in epilogue.leaves.targets])
+        results = []
+        body.take(*epilogue.leaves.values)
+        for e in range(0, QUAD, epilogue.parts):
+            with body.scope():
+                if epilogue.is_wide:
+                    last = [*first[:-1], f"({first[-1]} + {e}u)" if e else first[-1]]
+                else:
+                    body.say("{" if not e else f"if ({quad} + {e}u < {column_count}) {{")
+                    last = self._column(f"({quad} + {e}u)", f"{quad}_")
+                if epilogue.parts > 1:
+                    last = [*last[:-1], f"({last[-1]} / {epilogue.parts}u)"]
+                runs_of = (*product.batch, *product.rows, *product.columns)
+                named = dict(zip(runs_of, (*self.batch_names, *down, *last), strict=True))
+                found = places(body, loops, [named[run] for run in epilogue.order], "f")
+                for node in epilogue.sums:
+                    body.names[node] = f"{total}[{e + legal.sources[int(node.value)].offset}u]"
+                leaves = epilogue.leaves
+                texts = dict(zip((*leaves.loads, *leaves.coordinates), found, strict=False))
+                compute(body, leaves.values, texts, legal.sources)
+                found = found[len(leaves.loads) + len(leaves.coordinates) :]
+                if not epilogue.is_wide:
+                    write(body, legal, found)
+                    body.say("}")
+                    continue
+                if not e:
+                    body.say(f"let to = {found[0]};")
+                results.append(f"bitcast<u32>({body.names[legal.writes[0].value]})")
+        if epilogue.is_wide:
             target = legal.writes[0].target
             self.aligned.add(target.tensor)
             name = body.tensor(target, "vec4<u32>")
-            body.say(f"{name}[({body.base(name)} + to) / 4u] = result;", "}")
-        body.say("}", "}")
+            body.say(f"{name}[({body.base(name)} + to) / 4u] = vec4<u32>({', '.join(results)});")
 
-    def _has_wide_target(self, legal: Legal, order: Sequence[tuple[int, ...]]) -> bool:
-        """Whether four results side by side are four words of memory, wherever they begin."""
-        columns = self.product.columns
-        if len(legal.writes) != 1 or legal.insertions or not columns or any(n.offset for n in self._sum_views(legal)):
+
+@dataclass(frozen=True, slots=True)
+class _Epilogue:
+    """What follows the sums, as a map over runs, the sum being read."""
+
+    legal: Legal
+    leaves: Leaves
+    order: tuple[tuple[int, ...], ...]
+    """The runs of the map."""
+    sums: tuple[Expr, ...]
+    """The nodes that read a sum."""
+    is_wide: bool
+    """Whether four results side by side are four words of memory, wherever they begin."""
+
+    @property
+    def parts(self) -> int:
+        """Results that a write takes."""
+        return 1 + max(self.legal.sources[int(node.value)].offset for node in self.sums)
+
+    @property
+    def nodes(self) -> int:
+        """Of all trees: how long the text is."""
+        return sum(1 for _ in walk(*self.leaves.values))
+
+    @classmethod
+    def of(cls, tile: _Tile) -> _Epilogue:
+        """Of a product."""
+        legal, order = _legal(tile.product)
+        leaves = Leaves.of(legal)
+        nodes = [n for n in walk(*leaves.values) if n.op == "load" and legal.sources[int(n.value)].tensor == _SUM]
+        made = cls(legal, leaves, tuple(order), tuple(nodes), is_wide=False)
+        return replace(made, is_wide=tile.has_quads and made._has_wide_target(tile.product))
+
+    def _has_wide_target(self, product: Product) -> bool:
+        if len(self.legal.writes) != 1 or self.legal.insertions or not product.columns or self.parts > 1:
             return False
-        target, at = legal.writes[0].target, order.index(columns[-1])
+        target, at = self.legal.writes[0].target, self.order.index(product.columns[-1])
         others = [step for k, step in enumerate(target.strides) if k != at]
-        size = self.product.size(columns[-1])
+        size = product.size(product.columns[-1])
         return target.strides[at] == 1 and not any(n % QUAD for n in (size, target.offset, *others))
 
-    def _sum_views(self, legal: Legal) -> list[View]:
-        return [legal.sources[int(node.value)] for node in self._sums(legal)]
 
-    def _sums(self, legal: Legal) -> list[Expr]:
-        nodes = walk(*Leaves.of(legal).values)
-        return [n for n in nodes if n.op == "load" and legal.sources[int(n.value)].tensor == _SUM]
+def _legal(product: Product) -> tuple[Legal, list[tuple[int, ...]]]:
+    """What follows as a map over runs, the sum being read; and the runs in its order."""
+    primitive, fold = product.primitive, product.found.fold
+    assert fold.type is not None  # noqa: S101 - for type checkers: truths are not folded
+    order = [*product.batch, *product.rows, *product.columns]
+    sizes = tuple(map(product.size, order))
+    place = {run[0]: k for k, run in enumerate(order) if len(run) == 1}
+    sum_of_products = load(len(primitive.sources), fold.type)
 
-    def _legal(self) -> tuple[Legal, list[tuple[int, ...]]]:
-        """What follows as a map over runs, the sum being read; and the runs in its order."""
-        product = self.product
-        primitive, fold = product.primitive, product.found.fold
-        assert fold.type is not None  # noqa: S101 - for type checkers: truths are not folded
-        order = [*product.batch, *product.rows, *product.columns]
-        sizes = tuple(map(product.size, order))
-        place = {run[0]: k for k, run in enumerate(order) if len(run) == 1}
-        sum_of_products = load(len(primitive.sources), fold.type)
+    def change(node: Expr) -> Expr:
+        if node is fold:
+            return sum_of_products
+        if node.op == "coordinate":
+            return coordinate(place[int(node.value)]) if int(node.value) in place else _ZERO
+        return node
 
-        def change(node: Expr) -> Expr:
-            if node is fold:
-                return sum_of_products
-            if node.op == "coordinate":
-                return coordinate(place[int(node.value)]) if int(node.value) in place else _ZERO
-            return node
+    value = rewrite(primitive.value, lambda node: sum_of_products if node is fold else node)
+    value = rewrite(value, change)
+    fetched = {int(node.value) for node in walk(value) if node.op == "fetch"}
 
-        value = rewrite(primitive.value, lambda node: sum_of_products if node is fold else node)
-        value = rewrite(value, change)
-        fetched = {int(node.value) for node in walk(value) if node.op == "fetch"}
+    def cut(view: View) -> View:
+        return View(view.tensor, view.data_type, sizes, tuple(view.strides[run[-1]] for run in order), view.offset)
 
-        def cut(view: View) -> View:
-            return View(view.tensor, view.data_type, sizes, tuple(view.strides[run[-1]] for run in order), view.offset)
-
-        sources = [view if k in fetched else cut(view) for k, view in enumerate(primitive.sources)]
-        own = View(_SUM, fold.type, sizes, packed_strides(sizes))
-        return legalise(Map((*sources, own), cut(primitive.target), value), TYPES), order
+    sources = [view if k in fetched else cut(view) for k, view in enumerate(primitive.sources)]
+    own = View(_SUM, fold.type, sizes, packed_strides(sizes))
+    return legalise(Map((*sources, own), cut(primitive.target), value), TYPES), order
 
 
 _SUM = "\0sum"
@@ -623,5 +770,7 @@ def steps_of(product: Product, depth: int) -> tuple[list[tuple[int, ...]], tuple
     return [run for run in product.terms if run != best], best
 
 
+MOST_WRITTEN_OUT = 512
+"""Nodes of what follows the sums of an invocation, each written out."""
 MOST_WASTE = 1.6
 """Of a step's terms, what may be empty before their coordinates are rather computed one by one."""
