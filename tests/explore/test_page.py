@@ -49,6 +49,12 @@ def tab() -> Iterator[browser.Page]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def gpu_tab() -> Iterator[browser.Page]:
+    with browser.start(browser.WEBGPU) as found:
+        yield found
+
+
 class Explorer:
     """The page, as somebody uses it."""
 
@@ -111,6 +117,31 @@ def test_faults_stand_at_their_fields_as_somebody_types(page: Explorer) -> None:
     assert page.text("#verdict") == "Valid from feature level 3_0 on"
     assert page.text("#answers pre").count("\n") == 3
     assert page.tab.complaints(page.own) == []
+
+
+@pytest.mark.parametrize(
+    ("operator", "said"),
+    [
+        (SLICE1, "OutputTensor: all 4 elements are the server's"),
+        ("element_wise_add?data=[1,2.5,-3]&b-data=[0.25,1,1e10]", "OutputTensor: all 3 elements are the server's"),
+        ("gather?type=FLOAT16&sizes=3,4&indices=2,0&axis=1", "elements are the server's"),
+        ("fill_value_constant", "elements are the server's"),
+    ],
+    ids=lambda text: text.partition("?")[0],
+)
+def test_an_operator_runs_on_the_browsers_gpu(gpu_tab: browser.Page, address: str, operator: str, said: str) -> None:
+    page = Explorer(gpu_tab, address)
+    page.open(operator)
+    assert page.text("#verdict").startswith("Valid")
+    page.tab.wait("!document.querySelector('#live').hidden")
+    page.tab.run("document.querySelector('#run-live').click()")
+    page.tab.wait("document.querySelector('#live-said').textContent.match(/^(?!Running)./)")
+    assert said in page.text("#live"), page.text("#live")
+    assert re.search(r"\d (ms|µs)", page.text("#live-said"))
+    numbers = [re.findall(r"[-+\d.e]+", page.text(f"#{one} pre").replace("[", " ")) for one in ("answers", "live")]
+    assert [float(one) for one in numbers[0]] == [float(one) for one in numbers[1]]
+    assert page.tab.complaints(page.own) == []
+    page.keep(f"explore live {operator}")
 
 
 def test_what_nobody_says_is_shown_in_its_place(page: Explorer) -> None:

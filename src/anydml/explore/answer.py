@@ -25,21 +25,35 @@ MOST_ELEMENTS = 4096
 
 def answers_of(desc: OperatorDesc, arrays: Sequence[Any]) -> list[dict[str, str]]:
     """Every output as NumPy writes it; none where the tensors have too many elements."""
-    tensors = desc.tensors().values()
-    if sum(math.prod(tensor.sizes) for tensor in tensors) > MOST_ELEMENTS:
+    if not is_small(desc):
         return []
-    pairs = zip(shown_inputs(desc, *arrays), desc.inputs().values(), strict=True)
-    inputs = [pack(array) if tensor.data_type.is_half_byte else array for array, tensor in pairs]
-    found = _device().compile(desc)(*inputs)
-    outputs = found if isinstance(found, (list, tuple)) else [found]
+    outputs = compute(reference(), desc, inputs_of(desc, arrays))
     return [
         {"name": name, "text": _written(output, tensor)}
         for (name, tensor), output in zip(desc.outputs().items(), outputs, strict=True)
     ]
 
 
+def is_small(desc: OperatorDesc) -> bool:
+    """Whether every element may be written out."""
+    return sum(math.prod(tensor.sizes) for tensor in desc.tensors().values()) <= MOST_ELEMENTS
+
+
+def inputs_of(desc: OperatorDesc, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    """The inputs that an answer is computed of: those given, and those made up."""
+    pairs = zip(shown_inputs(desc, *arrays), desc.inputs().values(), strict=True)
+    return [pack(array) if tensor.data_type.is_half_byte else array for array, tensor in pairs]
+
+
+def compute(device: Device, desc: OperatorDesc, inputs: Sequence[Any], out: Sequence[Any] = ()) -> Sequence[Any]:
+    """Every output, in `out` where that is given."""
+    more = {"out": out if len(out) > 1 else out[0]} if out else {}
+    found = device.compile(desc)(*inputs, **more)
+    return found if isinstance(found, (list, tuple)) else [found]
+
+
 @functools.cache
-def _device() -> Device:
+def reference() -> Device:
     """The engine that compiles nothing: every change of a size is a new operator."""
     return Device("reference")
 

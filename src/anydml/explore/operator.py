@@ -11,7 +11,7 @@ from anydml.core.errors import DescriptionError, DmlError, Fault
 from anydml.core.operator_type import function_name
 from anydml.explain import explain
 from anydml.explain.html import bare_fragment
-from anydml.explore import page
+from anydml.explore import live, page
 from anydml.explore.answer import answers_of
 from anydml.explore.form import (
     LEVEL_KEY,
@@ -135,6 +135,7 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
     "operators": lambda _given: list_operators(),
     "form": _ask(lambda cls, _state: describe_form(cls)),
     "look": _ask(lambda cls, state: look(cls, read_state(cls, state))),
+    "record": _ask(lambda cls, state: live.record(cls, read_state(cls, state))),
 }
 """The questions that the page's half asks, by name: JSON in, JSON out."""
 

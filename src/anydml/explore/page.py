@@ -10,6 +10,7 @@ import re
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.webgpu.page import runner
 from anydml.explain.colours import DARK, LIGHT
 from anydml.explain.html import document, picture_script, picture_style
 
@@ -75,9 +76,10 @@ _MADE: dict[str, Callable[[], str]] = {
     "colours.css": colours,
     "picture.css": picture_style,
     "picture.js": picture_script,
+    "runner.js": runner,
     "model_alone.js": lambda: joined(*_MODEL),
 }
-"""Styles that are derived from pictures of their own."""
+"""Files that lie elsewhere or are made: pictures' styles and script, what runs recordings, modules as one."""
 
 
 def standalone(title: str, body: str, styles: Sequence[str], scripts: Sequence[str], data: Any = None) -> str:

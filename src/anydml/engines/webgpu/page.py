@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent
 
 
+def runner() -> str:
+    """The script that carries a recording out in a browser."""
+    return (_FOLDER / "runner.js").read_text("utf-8")
+
+
 class Port(NamedTuple):
     """An input or an output of a run."""
 
@@ -41,11 +46,10 @@ class Page:
         """The page; with a name in `beside` it loads the weights from there, and has none inside."""
         text = (_FOLDER / "page.html").read_text("utf-8")
         inside = "" if beside else base64.b64encode(self.weights).decode()
-        runner = (_FOLDER / "runner.js").read_text("utf-8")
         # In JSON a < may be written so: what is in a script must not end it.
         parts = {
             "TITLE": html.escape(self.title),
-            "RUNNER": runner,
+            "RUNNER": runner(),
             "RECORDING": json.dumps(self.recording, separators=(",", ":")).replace("<", "\\u003c"),
             "WEIGHTS": inside,
             "BESIDE": json.dumps(beside)[1:-1].replace("<", "\\u003c"),

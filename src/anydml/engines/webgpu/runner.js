@@ -8,6 +8,12 @@ const anydml = {
     INT64: BigInt64Array, UINT64: BigUint64Array,
   },
 
+  // The number that the bits of a FLOAT16 are.
+  half(bits) {
+    const exponent = bits >> 10 & 31, fraction = bits & 1023, sign = bits >> 15 ? -1 : 1;
+    return sign * (exponent === 31 ? (fraction ? NaN : Infinity) : exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -24 * fraction);
+  },
+
   // The device, with the limits that a recording needs.
   async open(recording) {
     if (!navigator.gpu) throw new Error("this browser has no WebGPU: take a recent Chrome, Edge, Safari or Firefox, over https or from a local address");

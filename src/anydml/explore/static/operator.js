@@ -2,6 +2,7 @@
 import "./picture.js";
 import { follow, form, stateOf, tell } from "./form.js";
 import { el } from "./elements.js";
+import { live } from "./live.js";
 import { picker } from "./picker.js";
 import { stepper } from "./stepper.js";
 
@@ -21,7 +22,8 @@ export async function show(section, ask, say) {
   const command = el("input", { id: "command", readonly: true });
   const share = el("section", { id: "share", "aria-label": "Share" }, el("h2", {}, "Share"),
     copied("Link", link, say), copied("Command line", command, say));
-  result.append(share);
+  const gpu = live(ask, say);
+  result.append(gpu.element, share);
   section.replaceChildren(chosen.whole, el("div", { id: "top" }, verdict, jump(fields, result)), el("div", { id: "edit" }, title, says, fields, again), result);
   let data, controls, waiting, asking, own;
 
@@ -52,6 +54,8 @@ export async function show(section, ask, say) {
     const fault = `${count} fault${count === 1 ? "" : "s"}${found.lowest ? `; ${level}` : kept}`;
     verdict.textContent = count ? fault : level[0].toUpperCase() + level.slice(1);
     verdict.className = count ? "bad" : "good";
+    gpu.element.hidden = !navigator.gpu || count > 0 || !found.answers.length;
+    gpu.begin(name, state);
     picture.classList.toggle("stale", count > 0);
     answers.classList.toggle("stale", count > 0);
     if (found.picture === null) return;
