@@ -52,6 +52,7 @@ from anydml.core.enums import (
 from anydml.core.errors import (
     BindingError,
     DescriptionError,
+    DeviceLostError,
     DmlError,
     Fault,
     FeatureLevelError,

@@ -27,7 +27,7 @@ from anydml.arrays import DeviceArray, allocate, device_of, results_in, view, wr
 from anydml.arrays.fingerprints import as_plain, plain_key, plain_maker, wrap_plain
 from anydml.arrays.tensor import TensorDesc
 from anydml.arrays.view import describe, is_dask, is_tensor
-from anydml.core.device_memory import memories
+from anydml.core.device_memory import memories, on_loss
 from anydml.core.enums import DataType
 from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.guards import own_cache, tape_on
@@ -211,6 +211,7 @@ known_calls: CallCache[_Known] = CallCache(1024)
 NumPy arrays and PyTorch's tensors, which say what they are at once. With each operator what makes its result, where
 there is one alone, the numbers among its inputs, with their places, as arrays, and what hands the result over where
 others might have been asked for."""
+on_loss.append(known_calls.clear)
 
 
 class Attempt:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays import upload
+from anydml.core.device_memory import identity
 from anydml.core.locks import make_lock
 from anydml.core.memory import HOST
 
@@ -41,7 +42,7 @@ class SharedData:
         self._fill = fill
         self._size, self._make = size, functools.cache(make) if is_held else make
         self._of_host: Callable[[], np.ndarray[Any, Any] | None] | None = None if is_held else _nothing
-        self._buffers: dict[str, Buffer] = {}
+        self._buffers: dict[object, Buffer] = {}
         self._lock = make_lock()
         self.was_read = False
         """Whether somebody looked at the bytes, so that what is planned may depend on them."""
@@ -84,9 +85,9 @@ class SharedData:
                     found = self.array
                     self._of_host = weakref.ref(found)
                 return upload(found, memory)
-            if memory not in self._buffers:
+            if (place := identity(memory)) not in self._buffers:
                 array = self.array
                 # PyTorch warns of memory that may not be written to, whatever is done with it.
                 is_plain = memory == HOST or array.flags.writeable
-                self._buffers[memory] = upload(array if is_plain else array.copy(), memory)
-            return self._buffers[memory]
+                self._buffers[place] = upload(array if is_plain else array.copy(), memory)
+            return self._buffers[place]

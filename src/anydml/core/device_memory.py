@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from anydml.core.memory import Buffer
@@ -38,4 +40,11 @@ class DeviceMemory(Protocol):
 
 
 memories: dict[str, DeviceMemory] = {}
-"""By name, those that an engine of this process has."""
+"""By name, those that an engine of this process has. One that is lost stays until the next of its name is made."""
+on_loss: list[Callable[[], object]] = []
+"""What lets go of a device that is lost: caches of devices, of engines and of calls empty themselves, all of them."""
+
+
+def identity(memory: str) -> object:
+    """What caches know a memory by: its name, or a device's own, of which another takes the name when it is lost."""
+    return memories.get(memory, memory)

@@ -161,6 +161,10 @@ class BindingError(DmlError, ValueError):
     hresult = DXGI_ERROR_DEVICE_REMOVED
 
 
+class DeviceLostError(BindingError):
+    """A device that its driver has given up, with all that lay in its memory. The next of its name is a new one."""
+
+
 class IndexRangeError(DmlError, IndexError):
     """An index of a gather that lies outside the dimension it indexes. Nothing was written."""
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anydml.core.device_memory import on_loss
 from anydml.core.enum_parsing import suggest
 from anydml.core.errors import Fault, MissingDependencyError, show
 from anydml.core.late_imports import import_alone, run_alone
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from anydml.engines.common.engine import Engine
+    from anydml.engines.webgpu import WebGpuEngine
     from anydml.engines.webgpu.device import AdapterInfo
 
 _CPU_NEEDS = ("llvmlite",)
@@ -71,11 +73,12 @@ def _counted(count: int) -> str:
 
 
 def _webgpu(index: int = 0) -> Engine:
-    return _webgpu_at(index)  # 0 by name or not is one engine, which has the one memory of that name
+    found = _webgpu_at(index)  # 0 by name or not is one engine, which has the one memory of that name
+    return found if found.is_alive() else _webgpu_at(index)
 
 
 @functools.cache
-def _webgpu_at(index: int) -> Engine:
+def _webgpu_at(index: int) -> WebGpuEngine:
     import_alone("anydml.engines.webgpu")
     from anydml.engines.webgpu import WebGpuEngine
 
@@ -84,6 +87,9 @@ def _webgpu_at(index: int) -> Engine:
     if index >= len(_adapters()):
         raise _missing(name, f"there is no device {name!r} on this machine", f"there are {_told_adapters()}")
     return WebGpuEngine(index)
+
+
+on_loss.append(_webgpu_at.cache_clear)
 
 
 def _check_adapters(name: str) -> None:

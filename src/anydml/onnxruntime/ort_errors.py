@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from anydml.arrays.view import describe
 from anydml.core.errors import (
     BindingError,
+    DeviceLostError,
     DmlError,
     Fault,
     IndexRangeError,
@@ -91,6 +92,8 @@ def _class_for(error: DmlError) -> type[DmlError]:
     if isinstance(error, ModelFileError):
         # What is wrong with a file, and not with what it says, has no field.
         return InvalidGraph if error.field else InvalidProtobuf
+    if isinstance(error, DeviceLostError):
+        return EPFail
     if isinstance(error, (BindingError, IndexRangeError)):
         return RuntimeException if error.field == "memory" else InvalidArgument
     if isinstance(error, UnsupportedError):

@@ -9,6 +9,7 @@ import numpy as np
 
 from anydml.arrays import upload, wait
 from anydml.arrays.shared import SharedData
+from anydml.core.device_memory import identity
 from anydml.core.errors import BindingError, DmlError, Fault, show
 from anydml.core.memory import HOST, Buffer
 from anydml.graph.arena import ALIGNMENT
@@ -148,7 +149,9 @@ class Constants:
 
     def _find(self, origin: _Origin | None) -> _Made | None:
         """A result that another graph computed already."""
-        found: _Made | None = None if origin is None else origin.roots[0].derived.get((self._engine.memory, origin.key))
+        found: _Made | None = (
+            None if origin is None else origin.roots[0].derived.get((identity(self._engine.memory), origin.key))
+        )
         return found
 
     def _run(self, once: Once, jobs: list[Job], origins: Mapping[str, _Origin], passing: Mapping[str, Data]) -> None:
@@ -185,7 +188,7 @@ class Constants:
             if (origin := origins.get(name)) is not None:
                 found = _Made(buffer, origin.roots)
                 self._memory.append(found)
-                origin.roots[0].derived[self._engine.memory, origin.key] = found
+                origin.roots[0].derived[identity(self._engine.memory), origin.key] = found
 
 
 class _Window:

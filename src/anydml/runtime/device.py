@@ -10,6 +10,7 @@ import numpy as np
 from anydml.arrays import DeviceArray, elements_of, place_of, send, view
 from anydml.arrays.host import as_numpy
 from anydml.arrays.view import read_data_type
+from anydml.core.device_memory import on_loss
 from anydml.core.enums import DataType, ExecutionFlags, Feature, FeatureLevel
 from anydml.core.errors import DescriptionError, DmlError, Fault, FeatureLevelError, show
 from anydml.core.memory import HOST
@@ -245,3 +246,6 @@ def to_device(x: Any, device: Device | DeviceName | str) -> Any:
 def device_named(name: str | None) -> Device:
     """The device that a function runs on where it is given a name, or nothing: at the highest feature level."""
     return Device(name)
+
+
+on_loss.append(device_named.cache_clear)

@@ -75,7 +75,13 @@ class WebGpuEngine(TableEngine):
     @property
     def asked_of(self) -> object:
         """The memory, which has the device."""
+        self._memory.gpu.check()
         return self._memory
+
+    def is_alive(self) -> bool:
+        """Whether its device is not lost."""
+        found: bool = self._memory.gpu.is_alive()
+        return found
 
     def replayed(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """The rows of a row of launches, appended to the queue's table as one."""

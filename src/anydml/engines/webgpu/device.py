@@ -9,16 +9,18 @@ import contextlib
 import functools
 import os
 import re
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anydml.core.errors import Fault, MissingDependencyError, show
+from anydml.core.device_memory import on_loss
+from anydml.core.errors import DeviceLostError, Fault, MissingDependencyError, show
 from anydml.core.late_imports import import_alone
 from anydml.core.locks import make_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from anydml.engines.webgpu.probe import Arithmetic
 
@@ -138,8 +140,13 @@ class Gpu:
     def __init__(self, index: int) -> None:
         api = import_alone("wgpu.backends.wgpu_native._api")
         native = import_alone("wgpu.backends.wgpu_native._ffi")
-        self.lib, self.ffi, self.checked, self._api = native.lib, native.ffi, api.libf, api
-        """wgpu-native, by cffi; `checked` raises the errors of its calls."""
+        self.lib, self.ffi, self._api = native.lib, native.ffi, api
+        """wgpu-native, by cffi."""
+        self.checked: Any = _Checked(self, api.libf)
+        """The same, whose calls raise errors."""
+        self.is_lost = False
+        self.on_loss: list[Callable[[], object]] = []
+        """What is done when it is lost."""
         self.info, adapter = adapters()[index], _adapters()[index]
         features = [] if is_core() else [name for name in WANTED if name in adapter.features]
         try:
@@ -176,12 +183,42 @@ class Gpu:
         """Whether division and square root are rounded to nearest."""
         return self.arithmetic is not None and self.arithmetic.divides and self.arithmetic.roots
 
-    def check_process(self) -> None:
-        """A child process has the numbers of its parent's device, and not the device."""
+    def check(self) -> None:
+        """That the device is there. A child process has the numbers of its parent's device, and not the device."""
+        if self.is_lost:
+            raise self.lost()
         if os.getpid() != self._process:
             rule = "a WebGPU device cannot be used in a child process of the one that opened it"
             way_out = "start processes by 'spawn', or make the first webgpu device in the child"
             raise MissingDependencyError("Device", Fault(field="name", rule=rule, value="webgpu", way_out=way_out))
+
+    def lost(self) -> DeviceLostError:
+        """The error of a device that is lost."""
+        name = f"webgpu:{self.info.index}"
+        rule = f"{self.info} was lost, with all that lay in its memory: the driver gave it up, or it was taken away"
+        way_out = f'Device("{name}") makes it anew: move arrays there, load models and compile again'
+        return DeviceLostError("Device", Fault(field="name", rule=rule, value=name, way_out=way_out))
+
+    def worded(self, error: Exception) -> Exception:
+        """The error to raise for one of wgpu's: that of a lost device, which everybody then lets go of."""
+        if not self.is_lost and "device is lost" in str(error).lower():
+            self.is_lost = True
+            for forget in (*self.on_loss, *on_loss, _adapters.cache_clear):
+                forget()
+        return self.lost() if self.is_lost else error
+
+    def is_alive(self) -> bool:
+        """Whether it is not lost, which an empty list of commands finds out."""
+        with self.lock:
+            try:
+                self.check()
+                encoder = self.lib.wgpuDeviceCreateCommandEncoder(self.handle, self.ffi.NULL)
+                commands = self.checked.wgpuCommandEncoderFinish(encoder, self.ffi.NULL)
+            except DeviceLostError:
+                return False
+            self.lib.wgpuCommandEncoderRelease(encoder)
+            self.lib.wgpuCommandBufferRelease(commands)
+        return True
 
     def pipeline(self, text: str, storage: int, immediates: int, *, has_uniform: bool) -> Pipeline:
         """The pipeline of a kernel's text: compiled once, its storage bindings first, the numbers after them.
@@ -196,7 +233,7 @@ class Gpu:
         return found
 
     def _compiled(self, text: str, storage: int, immediates: int, has_uniform: bool) -> Pipeline:
-        self.check_process()
+        self.check()
         try:
             layout = self._layout(storage, has_uniform)
             whole = self.device.create_pipeline_layout(bind_group_layouts=[layout], immediate_size=immediates * WORD)
@@ -204,6 +241,8 @@ class Gpu:
             compute = {"module": module, "entry_point": "main"}
             pipeline = self.device.create_compute_pipeline(layout=whole, compute=compute)
         except Exception as error:
+            if isinstance(lost := self.worded(error), DeviceLostError):
+                raise lost from error
             rule = f"{self.info} could not compile a kernel ({show(error)})"
             way_out = 'use Device("cpu")'
             fault = Fault(field="name", rule=rule, value=f"webgpu:{self.info.index}", way_out=way_out)
@@ -254,7 +293,31 @@ class Gpu:
         return group, int(ffi.cast("uintptr_t", group))
 
 
+class _Checked:
+    """wgpu-native's functions, which raise their errors, in our words where the device is lost."""
+
+    def __init__(self, gpu: Gpu, functions: Any) -> None:
+        self._gpu, self._functions = weakref.ref(gpu), functions
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function, found = getattr(self._functions, name), self._gpu
+
+        def call(*given: Any) -> Any:
+            try:
+                return function(*given)
+            except Exception as error:
+                if (gpu := found()) is None:
+                    raise
+                raise gpu.worded(error) from error
+
+        setattr(self, name, call)
+        return call
+
+
 @functools.cache
 def open_gpu(index: int) -> Gpu:
     """The device of an adapter, which all engines of a process share."""
     return Gpu(index)
+
+
+on_loss.append(open_gpu.cache_clear)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import bisect
 import collections
 import functools
+import itertools
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from anydml.core.device_memory import memories
+from anydml.core.device_memory import memories, on_loss
+from anydml.core.errors import DeviceLostError, show
 from anydml.core.locks import make_lock
 from anydml.core.memory import Buffer, word_bytes
 from anydml.engines.webgpu.device import WORD, open_gpu
@@ -35,6 +37,10 @@ GAP = 1 << 20
 """Addresses between buffers, so that nothing past the end of one is another's."""
 MOST_FREE = 256 * 1024 * 1024
 """Bytes of buffers that are kept for the next ones."""
+
+
+_regions = itertools.count(1)
+"""Of addresses: the next device of a name knows those of a lost one by theirs."""
 
 
 class Block(NamedTuple):
@@ -67,7 +73,7 @@ class Memory:
         self.name = f"webgpu:{index}"
         self.gpu = open_gpu(index)
         self.queue = Queue(self.gpu)
-        self._next = (index + 1) << 54
+        self._next = next(_regions) << 48
         self._bases: list[int] = []
         self._blocks: dict[int, Block] = {}
         self._free: dict[int, list[int]] = {}
@@ -88,7 +94,7 @@ class Memory:
         if whole > self.gpu.largest_buffer:
             most = word_bytes(self.gpu.largest_buffer)
             raise MemoryError(f"{word_bytes(size)} in one piece: {self.gpu.info} has {most} at most")
-        self.gpu.check_process()
+        self.gpu.check()
         with self.gpu.lock:
             if self._left:
                 self._collect()
@@ -115,21 +121,34 @@ class Memory:
 
     def _create(self, size: int, usage: int) -> Any:
         gpu = self.gpu
-        gpu.check_process()
+        gpu.check()
         descriptor = gpu.ffi.new("WGPUBufferDescriptor *")
         descriptor.size, descriptor.usage = size, usage
         try:
             handle = gpu.checked.wgpuDeviceCreateBuffer(gpu.handle, descriptor)
-        except Exception:
-            if not self._free_bytes:
-                raise
-            for base in [base for bases in self._free.values() for base in bases]:
-                self._destroy(base)
-            self._free.clear()
-            self._free_bytes = 0
-            self.wait()  # the device gives the memory back once it is done with it
-            handle = gpu.checked.wgpuDeviceCreateBuffer(gpu.handle, descriptor)
+        except DeviceLostError:
+            raise
+        except Exception:  # noqa: BLE001 - of whatever kind a driver says that memory ran out
+            handle = self._create_after_all(descriptor)
         return gpu.ffi.gc(handle, gpu.lib.wgpuBufferRelease)
+
+    def _create_after_all(self, descriptor: Any) -> Any:
+        """The same once the memory of buffers that nobody has is given back."""
+        gpu, kept = self.gpu, self._free_bytes
+        for base in [base for bases in self._free.values() for base in bases]:
+            self._destroy(base)
+        self._free.clear()
+        self._free_bytes = 0
+        self.wait()  # the device gives memory back once it is done with it
+        try:
+            return gpu.checked.wgpuDeviceCreateBuffer(gpu.handle, descriptor)
+        except DeviceLostError:
+            raise
+        except Exception as error:
+            held = sum(block.size for block in self._blocks.values())
+            rule = f"{gpu.info} has no {word_bytes(descriptor.size)} more: {word_bytes(held)} are held in {self.name}"
+            freed = f", after {word_bytes(kept)} were given back" if kept else ""
+            raise MemoryError(f"{rule}{freed} ({show(error)})") from error
 
     def _collect(self) -> None:
         while self._left:
@@ -149,7 +168,10 @@ class Memory:
 
     def find(self, address: int) -> tuple[int, Block, int]:
         """The address and the buffer that an address is in, and the offset in it."""
-        base = self._bases[bisect.bisect_right(self._bases, address) - 1]
+        at = bisect.bisect_right(self._bases, address)
+        if not at:  # it lay in a device that was lost
+            raise self.gpu.lost()
+        base = self._bases[at - 1]
         return base, self._blocks[base], address - base
 
     def dispatch(self, kernel: Kernel, places: Mapping[str, int]) -> Callable[[], None]:
@@ -163,7 +185,7 @@ class Memory:
         size = data.size
         if not size:
             return
-        self.gpu.check_process()
+        self.gpu.check()
         _, block, offset = self.find(address)
         before, after = offset % WORD, -(offset + size) % WORD
         if before or after:
@@ -186,7 +208,7 @@ class Memory:
         found = np.empty(whole, np.uint8)
         if not whole:
             return found
-        gpu.check_process()
+        gpu.check()
         with gpu.lock:
             staging = self._staged(whole)
             self.queue.submit(
@@ -204,6 +226,8 @@ class Memory:
             while not answers:
                 lib.wgpuDevicePoll(gpu.handle, True, ffi.NULL)
             if answers[0] != lib.WGPUMapAsyncStatus_Success:
+                if not gpu.is_alive():
+                    raise gpu.lost()
                 raise MemoryError(f"{word_bytes(size)} of {self.name} could not be read back")
             ffi.memmove(ffi.from_buffer(found), lib.wgpuBufferGetConstMappedRange(staging, 0, whole), whole)
             lib.wgpuBufferUnmap(staging)
@@ -218,7 +242,7 @@ class Memory:
     def wait(self) -> None:
         """Wait until all work is done."""
         gpu = self.gpu
-        gpu.check_process()
+        gpu.check()
         with gpu.lock:
             self.queue.submit()
             gpu.lib.wgpuDevicePoll(gpu.handle, True, gpu.ffi.NULL)
@@ -236,3 +260,6 @@ def memory_of(index: int) -> Memory:
 @functools.cache
 def _memory_at(index: int) -> Memory:
     return Memory(index)
+
+
+on_loss.append(_memory_at.cache_clear)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anydml.engines.webgpu.device import Gpu
-    from anydml.engines.webgpu.launch import Row
 
 ROW = struct.Struct("QQQQIIII")
 """Pipeline, bind group, address of the immediates, their bytes, workgroups in three dimensions, nothing."""
@@ -93,7 +92,8 @@ class Queue:
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu, self._record = gpu, _loop()
-        self.waiting: list[Row] = []
+        self.waiting: list[Any] = []
+        gpu.on_loss.append(lambda: self.waiting.extend([None] * MOST))  # whoever dispatches submits then, and is told
         self._encoder = gpu.ffi.new("WGPUCommandEncoderDescriptor *")
         self._commands = gpu.ffi.new("WGPUCommandBuffer[1]")
 
@@ -104,11 +104,11 @@ class Queue:
         """
         gpu = self._gpu
         with gpu.lock:
+            gpu.check()
             rows = self.waiting[:]
             del self.waiting[: len(rows)]  # others may have appended
             if not rows and then is None:
                 return
-            gpu.check_process()
             lib, ffi = gpu.lib, gpu.ffi
             encoder = lib.wgpuDeviceCreateCommandEncoder(gpu.handle, self._encoder)
             if rows:
@@ -118,7 +118,9 @@ class Queue:
                 lib.wgpuComputePassEncoderRelease(compute)
             if then is not None:
                 then(encoder)
-            self._commands[0] = gpu.checked.wgpuCommandEncoderFinish(encoder, ffi.NULL)
-            lib.wgpuCommandEncoderRelease(encoder)
-            gpu.checked.wgpuQueueSubmit(gpu.queue, 1, self._commands)
-            lib.wgpuCommandBufferRelease(self._commands[0])
+            try:
+                self._commands[0] = gpu.checked.wgpuCommandEncoderFinish(encoder, ffi.NULL)
+                gpu.checked.wgpuQueueSubmit(gpu.queue, 1, self._commands)
+                lib.wgpuCommandBufferRelease(self._commands[0])
+            finally:
+                lib.wgpuCommandEncoderRelease(encoder)

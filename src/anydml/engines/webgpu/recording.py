@@ -45,6 +45,9 @@ class CoreGpu:
     largest_buffer = 2**31 - GRANULE
     immediate_words = 0
 
+    def check(self) -> None:
+        """It is never lost."""
+
 
 class Place(NamedTuple):
     """Bytes of a buffer, by its number."""
