@@ -49,6 +49,10 @@ def test_every_operator_opens_with_its_example(cls: type[dml.OperatorDesc]) -> N
     keys = [control["key"] for group in form["groups"] for control in group["controls"]]
     assert len(keys) == len(set(keys)) == len(options_of(cls))
     state = read_state(cls, form["example"])
+    for group in form["groups"]:
+        for control in group["controls"]:
+            if control["kind"] == "choice":  # or the page has no option for it
+                assert state.get(control["key"], "") in ("", *(value for value, _ in control["choices"]))
     found = operator.look(cls, state)
     assert found["faults"] == []
     assert found["lowest"] is not None

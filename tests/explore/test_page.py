@@ -126,6 +126,8 @@ def test_faults_stand_at_their_fields_as_somebody_types(page: Explorer) -> None:
         ("element_wise_add?data=[1,2.5,-3]&b-data=[0.25,1,1e10]", "OutputTensor: all 3 elements are the server's"),
         ("gather?type=FLOAT16&sizes=3,4&indices=2,0&axis=1", "elements are the server's"),
         ("fill_value_constant", "elements are the server's"),
+        ("split", "OutputTensors[1]: all"),
+        ("quantize", "elements are the server's"),
     ],
     ids=lambda text: text.partition("?")[0],
 )

@@ -60,6 +60,8 @@ _EXAMPLES = {
     "rnn": "--sizes 1,2,1,2 --weight-sizes 1,1,2,2 --recurrence-sizes 1,1,2,2 --activation-descs relu",
     "lstm": "--sizes 1,2,1,1 --weight-sizes 1,1,4,1 --recurrence-sizes 1,1,4,1 --activation-descs sigmoid,tanh,tanh",
     "gru": "--sizes 1,2,1,1 --weight-sizes 1,1,3,1 --recurrence-sizes 1,1,3,1 --activation-descs sigmoid,tanh",
+    "quantize": "--sizes 1,1,2,3 --quantization-type scale",
+    "dequantize": "--sizes 1,1,2,3 --quantization-type scale",
     "unfold": "--sizes 1,1,4 --window-sizes 3",
     "fold": "--sizes 1,3,2 --output-sizes 1,1,4 --window-sizes 3",
     "multihead_attention": "--query-data [[[9,0],[0,9]]] --key-data [[[9,0],[0,9]]] --value-data [[[1,2],[3,4]]]",

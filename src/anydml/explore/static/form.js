@@ -28,7 +28,7 @@ export function form(data, state, changed) {
     const value = state[key];
     if (value === undefined) continue;
     if (kind === "flag") input.checked = value === "true";
-    else input.value = Array.isArray(value) ? value.join("\n") : value;
+    else input.value = Array.isArray(value) ? value.join("\n") : kind === "choice" ? value.toLowerCase() : value;
     fit(input);
   }
   unfold(controls);

@@ -45,8 +45,8 @@ async function run({ recording, weights, answers }) {
       const head = el("figcaption", {}, `${name}: ${compared(found, wanted)}`);
       return el("figure", {}, head, el("pre", { tabindex: 0 }, written(found.map((one) => shown(one, type)), sizes)));
     });
-    const { vendor, description } = model.device.adapterInfo ?? {};
-    const name = description || vendor;
+    const { vendor, architecture, description } = model.device.adapterInfo ?? {};
+    const name = description || [vendor, architecture].filter(Boolean).join(" ");
     return { figures, says: `${milliseconds(time)}${name ? ` on ${name}` : ""}, to the results and back` };
   } finally {
     model.device.destroy();
