@@ -11,7 +11,7 @@ import pytest
 
 import anydml as dml
 from anydml.core.device_memory import memories
-from anydml.engines.webgpu import launch, memory, why_missing
+from anydml.engines.webgpu import launch, memory, transfer, why_missing
 
 WHY = why_missing()
 pytestmark = pytest.mark.skipif(bool(WHY), reason=WHY)
@@ -113,3 +113,41 @@ def test_more_dispatches_than_the_table_has_rows() -> None:
     for _ in range(1100):
         dml.add1(x, one, out=x)
     assert x.tolist() == [1100, 1100]
+
+
+@pytest.mark.parametrize("size", [4, 65532, 65536, 65540, 5 * 65536, 1_000_000], ids=str)
+def test_a_ring_of_staging_buffers_copies_any_size_both_ways(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By several threads; a second copy finds the ring as the first left it."""
+    monkeypatch.setattr(transfer, "SMALL", 8192)
+    monkeypatch.setattr(transfer, "get_num_threads", lambda: 3)
+    own: Any = dml.Device("webgpu").engine._memory  # type: ignore[attr-defined]  # the engine's own
+    ring = transfer.Transfers(own.gpu, own.queue, own._create, 65536)
+    buffer, rng = own.reserve(size + 512), np.random.default_rng(size)
+    _, block, _ = own.find(buffer.address)
+    for offset in (0, 260):
+        data = rng.integers(0, 256, size, np.uint8)
+        with own.gpu.lock:
+            ring.write(block.handle, offset, data)
+            np.testing.assert_array_equal(ring.read(block.handle, offset, size), data)
+    np.testing.assert_array_equal(own.read(buffer.address + 260, size), data)
+
+
+@pytest.mark.parametrize(("at", "size"), [(0, 0), (1, 1), (3, 2), (2, 7), (5, 4_000_003), (0, 3_000_001)], ids=str)
+def test_bytes_go_anywhere_and_those_beside_stay(at: int, size: int) -> None:
+    own: Any = dml.Device("webgpu").engine._memory  # type: ignore[attr-defined]  # the engine's own
+    rng = np.random.default_rng(size)
+    wanted, data = (rng.integers(0, 256, n, np.uint8) for n in (size + 16, size))
+    buffer = own.reserve(wanted.size)
+    own.write(buffer.address, wanted)
+    own.write(buffer.address + at, data)
+    wanted[at : at + size] = data
+    np.testing.assert_array_equal(own.read(buffer.address, wanted.size), wanted)
+    np.testing.assert_array_equal(own.read(buffer.address + at, size), data)
+
+
+def test_a_copy_comes_after_what_was_dispatched() -> None:
+    x = there(np.ones(2**20))
+    out = dml.add1(x, x)
+    x.copy_from(np.zeros(2**20, np.float32))
+    assert (out.numpy() == 2).all()
+    assert not x.numpy().any()

@@ -22,6 +22,7 @@ from anydml.core.memory import Buffer, word_bytes
 from anydml.engines.webgpu.device import WORD, open_gpu
 from anydml.engines.webgpu.launch import GRANULE, Launch, Row
 from anydml.engines.webgpu.queue import Queue
+from anydml.engines.webgpu.transfer import Transfers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 USAGE = 0x4 | 0x8 | 0x40 | 0x80
 """COPY_SRC, COPY_DST, UNIFORM, STORAGE."""
-STAGING = 0x1 | 0x8
-"""MAP_READ, COPY_DST."""
 GAP = 1 << 20
 """Addresses between buffers, so that nothing past the end of one is another's."""
 MOST_FREE = 256 * 1024 * 1024
@@ -83,7 +82,7 @@ class Memory:
         """Bases whose owners have gone, wherever a collection found them."""
         self._scratch: Callable[[], Any] = lambda: None
         self._scratch_size = 0
-        self._staging: Block | None = None
+        self._transfers = Transfers(self.gpu, self.queue, self._create)
         memories[self.name] = self
 
     # Buffers
@@ -187,57 +186,34 @@ class Memory:
             return
         self.gpu.check()
         _, block, offset = self.find(address)
-        before, after = offset % WORD, -(offset + size) % WORD
-        if before or after:
-            whole = self.read(address - before, before + size + after)
-            whole[before : before + size] = data
-            data, offset = whole, offset - before
-        gpu = self.gpu
         data = np.ascontiguousarray(data)
-        with gpu.lock:
-            self.queue.submit()
-            source = gpu.ffi.cast("void *", data.ctypes.data)
-            gpu.checked.wgpuQueueWriteBuffer(gpu.queue, block.handle, offset, source, data.size)
+        if before := offset % WORD:
+            count = min(WORD - before, size)
+            self._write_part(address - before, before, data[:count])
+            data, offset = data[count:], offset + count
+        if after := data.size % WORD:
+            self._write_part(address + size - after, 0, data[-after:])
+            data = data[:-after]
+        if data.size:
+            with self.gpu.lock:
+                self._transfers.write(block.handle, offset, data)
+
+    def _write_part(self, word: int, at: int, data: Bytes) -> None:
+        """A part of the word at an address."""
+        whole = self.read(word, WORD)
+        whole[at : at + data.size] = data
+        self.write(word, whole)
 
     def read(self, address: int, size: int) -> Bytes:
         """Bytes from an address on, once all is done."""
+        if not size:
+            return np.empty(0, np.uint8)
+        self.gpu.check()
         _, block, offset = self.find(address)
         before = offset % WORD
-        whole = -(-(before + size) // WORD) * WORD
-        gpu, lib, ffi = self.gpu, self.gpu.lib, self.gpu.ffi
-        found = np.empty(whole, np.uint8)
-        if not whole:
-            return found
-        gpu.check()
-        with gpu.lock:
-            staging = self._staged(whole)
-            self.queue.submit(
-                lambda encoder: lib.wgpuCommandEncoderCopyBufferToBuffer(
-                    encoder, block.handle, offset - before, staging, 0, whole
-                )
-            )
-            answers: list[int] = []
-            told = ffi.callback(
-                "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", lambda status, *_: answers.append(status)
-            )
-            info = ffi.new("WGPUBufferMapCallbackInfo *")
-            info.mode, info.callback = lib.WGPUCallbackMode_AllowProcessEvents, told
-            lib.wgpuBufferMapAsync(staging, lib.WGPUMapMode_Read, 0, whole, info[0])
-            while not answers:
-                lib.wgpuDevicePoll(gpu.handle, True, ffi.NULL)
-            if answers[0] != lib.WGPUMapAsyncStatus_Success:
-                if not gpu.is_alive():
-                    raise gpu.lost()
-                raise MemoryError(f"{word_bytes(size)} of {self.name} could not be read back")
-            ffi.memmove(ffi.from_buffer(found), lib.wgpuBufferGetConstMappedRange(staging, 0, whole), whole)
-            lib.wgpuBufferUnmap(staging)
+        with self.gpu.lock:
+            found = self._transfers.read(block.handle, offset - before, -(-(before + size) // WORD) * WORD)
         return found[before : before + size]
-
-    def _staged(self, size: int) -> Any:
-        if self._staging is None or self._staging.size < size:
-            whole = max(1 << (size - 1).bit_length(), 65536)
-            self._staging = Block(self._create(whole, STAGING), whole)
-        return self._staging.handle
 
     def wait(self) -> None:
         """Wait until all work is done."""

@@ -95,12 +95,13 @@ class Queue:
         self.waiting: list[Any] = []
         gpu.on_loss.append(lambda: self.waiting.extend([None] * MOST))  # whoever dispatches submits then, and is told
         self._encoder = gpu.ffi.new("WGPUCommandEncoderDescriptor *")
+        self._last = 0
         self._commands = gpu.ffi.new("WGPUCommandBuffer[1]")
 
-    def submit(self, then: Callable[[Any], None] | None = None) -> None:
+    def submit(self, then: Callable[[Any], None] | None = None) -> int:
         """Record what is in the table, and what comes after it on the same encoder, and hand it to the device.
 
-        Errors are raised. The lock is held, or is taken.
+        The number of the submission is what a wait for it is told. Errors are raised. The lock is held, or is taken.
         """
         gpu = self._gpu
         with gpu.lock:
@@ -108,7 +109,7 @@ class Queue:
             rows = self.waiting[:]
             del self.waiting[: len(rows)]  # others may have appended
             if not rows and then is None:
-                return
+                return self._last
             lib, ffi = gpu.lib, gpu.ffi
             encoder = lib.wgpuDeviceCreateCommandEncoder(gpu.handle, self._encoder)
             if rows:
@@ -120,7 +121,8 @@ class Queue:
                 then(encoder)
             try:
                 self._commands[0] = gpu.checked.wgpuCommandEncoderFinish(encoder, ffi.NULL)
-                gpu.checked.wgpuQueueSubmit(gpu.queue, 1, self._commands)
+                self._last = int(gpu.checked.wgpuQueueSubmitForIndex(gpu.queue, 1, self._commands))
                 lib.wgpuCommandBufferRelease(self._commands[0])
             finally:
                 lib.wgpuCommandEncoderRelease(encoder)
+            return self._last
