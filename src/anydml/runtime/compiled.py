@@ -30,9 +30,10 @@ from anydml.runtime.persistent_resource import Kept
 from anydml.runtime.prepacked import Layouts
 from anydml.runtime.profiler_hook import WATCHER
 from anydml.runtime.schedules import Schedules, schedules_of
+from anydml.runtime.staging import kept_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from anydml.core.enums import ExecutionFlags
     from anydml.core.memory import Buffer
@@ -150,6 +151,11 @@ class CompiledOperator(Compiled):
         packed = _packed(tensor)
         copy = copy_of(_bytes_or_elements(field, tensor), _bytes_or_elements("Persistent", packed))
         return Kept(field, copy, packed.total_tensor_size_in_bytes)
+
+    @cached_property
+    def kept(self) -> Collection[str]:
+        """The outputs that are read before they are written."""
+        return kept_of(self.recipe.steps, {field: field for field in self.outputs})
 
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """A function that runs each step in turn; tensors between them lie in the temporary memory."""

@@ -26,7 +26,7 @@ from anydml.runtime.profiler_hook import WATCHER
 from anydml.runtime.staging import Staging, is_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from anydml.arrays import ArrayView
     from anydml.arrays.tensor import TensorDesc
@@ -361,13 +361,22 @@ class Compiled(abc.ABC):
             launch = one_at_a_time(launch, self.name)
         return BoundOperator(self.name, self.word, launch, (bound, persistent, temporary, staging), out)
 
+    @property
+    def kept(self) -> Collection[str]:
+        """The outputs that are read before they are written, and go on from what they hold."""
+        return ()
+
     def _stage(self, bound: Sequence[Bound]) -> Staging | None:
         """Device memory for what lies elsewhere; None where nothing does."""
         away = [one for one in bound if is_elsewhere(one, self.memory)]
         if not away:
             return None
         tensors = {**self.inputs, **self.outputs}
-        return Staging(away, tensors, self.outputs, self.memory, lambda size: self._reserved(size, "staged tensors"))
+        is_written = any(one.field in self.outputs for one in away)
+        kept = self.kept if is_written else ()
+        return Staging(
+            away, tensors, self.outputs, self.memory, lambda size: self._reserved(size, "staged tensors"), kept
+        )
 
     def _brought(self, sources: Mapping[str, Bound]) -> dict[str, Bound]:
         """What is bound to be read once, where the device works."""

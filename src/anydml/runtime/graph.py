@@ -27,6 +27,7 @@ from anydml.runtime.persistent_resource import Kept
 from anydml.runtime.planning import plan_graph
 from anydml.runtime.profiler_hook import WATCHER
 from anydml.runtime.schedules import Schedules, schedules_of
+from anydml.runtime.staging import kept_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -93,6 +94,11 @@ class CompiledGraph(Compiled):
             self._constants = Constants(device.engine, self.name, plan.data, plan.once, plan.ahead.read)
         except IndexFault as fault:
             raise self.word(fault) from None
+
+    @cached_property
+    def kept(self) -> Collection[str]:
+        """The outputs that are read before they are written."""
+        return kept_of(self.recipe.steps, {field: self.plan.stores.get(field, field) for field in self.outputs})
 
     # What it was and became
 

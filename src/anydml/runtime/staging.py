@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from anydml.arrays.tensor import TensorDesc
     from anydml.core.memory import Buffer
+    from anydml.graph.recipe import Step
     from anydml.runtime.binding import Bound
 
     Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -83,8 +84,21 @@ class _Region:
         return np.ndarray(desc.sizes, f"u{width}", data, -self._below, steps)
 
 
+def kept_of(steps: Iterable[Step], names: Mapping[str, str]) -> frozenset[str]:
+    """The outputs that steps read before they write them, a cache that goes on from what it has: names by field."""
+    read: set[str] = set()
+    written: set[str] = set()
+    for step in steps:
+        read |= {view.tensor for view in step.primitive.reads} - written
+        written |= {view.tensor for view in step.primitive.targets}
+    return frozenset(field for field, name in names.items() if name in read)
+
+
 class Staging:
-    """The tensors of a binding that are staged: very memory that several of them are bound to is so once."""
+    """The tensors of a binding that are staged: very memory that several of them are bound to is so once.
+
+    Outputs are brought to the device where they are `kept`: what is not written goes on from what they hold.
+    """
 
     def __init__(
         self,
@@ -93,6 +107,7 @@ class Staging:
         outputs: Collection[str],
         memory: str,
         reserve: Reserve,
+        kept: Collection[str] = (),
     ) -> None:
         self.places: dict[str, int] = {}
         """By field, the addresses of first elements on the device."""
@@ -109,7 +124,8 @@ class Staging:
             self.places[one.field], self.buffers[one.field] = region.address, region.buffer
             if one.field in outputs:
                 self._written.append((region, desc))
-            if one.field not in outputs or desc.data_type.is_half_byte:  # two elements share a byte
+            is_read = one.field not in outputs or one.field in kept
+            if is_read or desc.data_type.is_half_byte:  # two elements share a byte
                 self._brought[region] = None
 
     def bring(self) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from anydml.core.memory import Buffer
     from anydml.engines.webgpu.device import AdapterInfo
+    from anydml.ir.verbs import Primitive
 
 NEEDS = ("wgpu",)
 _DRIVERS = "install your GPU's driver, or Mesa's Vulkan drivers, which have one for CPUs too"
@@ -82,6 +83,13 @@ class WebGpuEngine(TableEngine):
         """Whether its device is not lost."""
         found: bool = self._memory.gpu.is_alive()
         return found
+
+    def takes(self, primitive: Primitive) -> bool:
+        """Whether there is a schedule for a primitive that could be spelled out."""
+        import_alone("anydml.engines.webgpu.schedules")
+        from anydml.engines.webgpu.schedules import takes
+
+        return takes(primitive, self._memory)
 
     def replayed(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """The rows of a row of launches, appended to the queue's table as one."""

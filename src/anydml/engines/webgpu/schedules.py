@@ -1,14 +1,20 @@
-"""Selection: the decision tables of the webgpu engine, one for each verb. The last row of each takes everything."""
+"""Selection: the decision tables of the webgpu engine, one for each verb. The last row of each takes everything.
+
+But for attention: what its row does not take is spelled out in other verbs.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
+from anydml.core.enums import DataType
 from anydml.engines.common.routes import Route, Tables
+from anydml.ir.attention import Attend
 from anydml.ir.blocked_weights import match_weights
 from anydml.ir.contraction import match_contraction
 from anydml.ir.patterns import is_copy
+from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
 
 if TYPE_CHECKING:
@@ -132,6 +138,28 @@ def is_sort(_verb: Sort, _: Memory) -> bool:
     return True
 
 
+FEWEST_QUERIES = 16
+"""Fewer are quicker as products of few rows, which keep more of the device busy."""
+WIDEST_VALUE = 256
+"""Numbers: sums of values of more have no room in registers."""
+LONGEST_SCORE = 200
+"""Nodes of a score, whose text is there for each score of an invocation."""
+
+
+def is_attention(verb: Attend, _: Memory) -> bool:
+    """Attention of FLOAT32 or FLOAT16 from 16 queries on, with values of at most 256 numbers."""
+    kinds = {view.data_type for view in (*verb.sources[:3], verb.target)}
+    nodes = list(walk(verb.seen))
+    is_known = kinds <= {DataType.FLOAT16, DataType.FLOAT32} and not any(node.op == "fetch" for node in nodes)
+    is_large = verb.scores[-2] >= FEWEST_QUERIES and all(verb.scores) and min(verb.depths) > 0
+    return is_known and is_large and verb.depths[1] <= WIDEST_VALUE and len(nodes) <= LONGEST_SCORE
+
+
+def takes(primitive: Primitive, memory: Memory) -> bool:
+    """Whether there is a schedule for a verb that could be spelled out in others."""
+    return isinstance(primitive, Attend) and is_attention(primitive, memory)
+
+
 SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
     Map: (
         Route("copy", is_moved, "move.copy:plan_copy"),
@@ -146,6 +174,7 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         Route("stencil", is_stencil, "conv.stencil:plan_stencil"),
         Route("reduction", is_reduce, "rows.reduce:plan_reduce"),
     ),
+    Attend: (Route("attention", is_attention, "attention.attention:plan_attention"),),
     Scan: (
         Route("tiled scan", is_tiled, "move.scan:plan_tiles"),
         Route("scan", is_scan, "move.scan:plan_scan"),
