@@ -12,11 +12,13 @@ from anydml.core.errors import show
 from anydml.core.late_imports import import_alone
 from anydml.engines.common.engine import Traits
 from anydml.engines.common.table_engine import TableEngine
+from anydml.ir.verbs import Reduce, Scan, Sort
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anydml.core.memory import Buffer
+    from anydml.engines.common.program import Program
     from anydml.engines.webgpu.device import AdapterInfo
     from anydml.ir.verbs import Primitive
 
@@ -78,6 +80,17 @@ class WebGpuEngine(TableEngine):
         """The memory, which has the device."""
         self._memory.gpu.check()
         return self._memory
+
+    def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
+        """Plan, and write the kernels: for each part of tensors that are too large to be bound."""
+        if isinstance(primitive, (Reduce, Scan, Sort)):
+            import_alone("anydml.engines.webgpu.rows.map")
+            from anydml.engines.webgpu.launch import Parts
+            from anydml.engines.webgpu.rows.map import pieces
+
+            if len(parts := pieces(primitive, self._memory.gpu)) > 1:
+                return Parts(tuple(super(WebGpuEngine, self).compile(part) for part in parts))
+        return super().compile(primitive, constants)
 
     def is_alive(self) -> bool:
         """Whether its device is not lost."""

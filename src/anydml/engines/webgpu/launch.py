@@ -196,6 +196,17 @@ def numbers_text(bindings: int, words: int, is_immediate: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Parts(Program):
+    """A verb in parts, one after the other."""
+
+    programs: tuple[Program, ...]
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Bind each."""
+        return joined([program.bind(places) for program in self.programs])
+
+
+@dataclass(frozen=True, slots=True)
 class KernelProgram(Program):
     """A verb that is a row of kernels, with scratch memory between them."""
 

@@ -27,6 +27,7 @@ from anydml.ir.legalise import Legal, legalise
 from anydml.ir.loops import Loops, simplify
 from anydml.ir.row_passes import varies_along_row
 from anydml.ir.trees import fetched, rewrite, walk
+from anydml.ir.verbs import Map, Scan, Sort
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from anydml.engines.webgpu.device import Gpu
     from anydml.engines.webgpu.launch import Bindable, Kernel
     from anydml.engines.webgpu.memory import Memory
-    from anydml.ir.verbs import Map
+    from anydml.ir.verbs import Primitive, Verb
     from anydml.ir.views import View
 
 QUAD = 4
@@ -138,25 +139,32 @@ def _reach(view: View, address: int = 0) -> tuple[int, int]:
     return address + low * width, address + (high + 1) * width
 
 
-def pieces(verb: Map, gpu: Gpu) -> list[Map]:
-    """Parts of a map whose tensors can be bound, and whose elements have numbers of 32 bits."""
+def pieces(verb: Verb, gpu: Gpu) -> list[Verb]:
+    """Parts of a verb whose tensors can be bound, and of a map whose elements have numbers of 32 bits.
+
+    A dimension is cut that nothing goes along. A verb without one is left to its kernels, which bind what they can.
+    """
     room = gpu.largest_binding - 2 * gpu.offset_alignment
     fetched_slots = set(fetched(*verb.values))
+    is_map = isinstance(verb, Map)
     loaded = [view for k, view in enumerate(verb.sources) if k not in fetched_slots] + [*verb.targets]
     for slot in fetched_slots:
         low, high = _reach(verb.sources[slot])
-        if high - low > room:
+        if high - low > room and is_map:
             what = f"{word_bytes(high - low)} of {verb.sources[slot].tensor} are read at computed indices"
             raise _unsupported(gpu, f"{what}, and a kernel binds {word_bytes(room)} of a tensor at most")
     sizes = [(high - low, view) for view in loaded for low, high in [_reach(view)]]
     size, view = max(sizes, key=lambda one: one[0], default=(0, verb.target))
-    if size <= room and math.prod(verb.sizes) < MOST:
+    if size <= room and (math.prod(verb.sizes) < MOST or not is_map):
         return [verb]
-    steps = [abs(stride) * (n - 1) for n, stride in zip(verb.sizes, view.strides, strict=True)]
+    steps = [abs(stride) * (n - 1) for n, stride in zip(view.sizes, view.strides, strict=True)]
     if size <= room:
         steps = [n - 1 for n in verb.sizes]
-    k = max(range(len(steps)), key=steps.__getitem__, default=0)
-    if not steps or not steps[k]:
+    free = _free(verb)
+    k = max(free, key=steps.__getitem__, default=-1)
+    if not is_map and size - sum(steps[n] for n in free) * view.data_type.size_in_bytes > room:
+        return [verb]  # the smallest parts are too large as well
+    if k < 0 or not steps[k]:
         raise _unsupported(gpu, f"{word_bytes(size)} of {view.tensor} cannot be bound in parts of {word_bytes(room)}")
     half = verb.sizes[k] // 2
     half -= half % (CUT if half > CUT else QUAD if half > QUAD else 1)
@@ -167,13 +175,19 @@ def pieces(verb: Map, gpu: Gpu) -> list[Map]:
     ]
 
 
-def _window(verb: Map, fetched_slots: set[int], k: int, start: int, count: int) -> Map:
+def _free(verb: Primitive) -> list[int]:
+    """The dimensions along which elements have nothing to do with each other."""
+    if isinstance(verb, (Scan, Sort)):
+        return [k for k in range(len(verb.sizes)) if k != verb.axis]
+    return list(range(len(verb.sizes) - verb.depth))
+
+
+def _window(verb: Verb, fetched_slots: set[int], k: int, start: int, count: int) -> Verb:
     """A part of a dimension."""
-    sizes = (*verb.sizes[:k], count, *verb.sizes[k + 1 :])
-    first = tuple(start if n == k else 0 for n in range(len(sizes)))
+    first = tuple(start if n == k else 0 for n in range(len(verb.sizes)))
 
     def part(view: View) -> View:
-        return view.window(first, (1,) * len(sizes), sizes)
+        return view.window(first, (1,) * len(first), (*view.sizes[:k], count, *view.sizes[k + 1 :]))
 
     def change(node: Expr) -> Expr:
         is_cut = node.op == "coordinate" and node.value == k and start
