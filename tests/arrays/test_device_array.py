@@ -177,7 +177,7 @@ def test_pythons_operators(doubles: list[DoubleEngine]) -> None:
     for one, expected in zip(found, wanted, strict=True):
         assert type(one) is dml.DeviceArray
         np.testing.assert_allclose(one.numpy(), expected, 1e-6)
-    for truths, expected in ((d < e, x < y), (d <= 3, x <= 3), (d > 0, x > 0), (d <= 2, x <= 2)):
+    for truths, expected in ((d < e, x < y), (d <= 3, x <= 3), (d > 0, x > 0), (d == 2, x == 2), (d != e, x != y)):
         assert truths.dtype == np.bool_
         np.testing.assert_array_equal(truths.numpy(), expected)
     for both in (d + y, y + d, np.float32(2) + d):  # a host array beside it goes to the device
@@ -186,8 +186,9 @@ def test_pythons_operators(doubles: list[DoubleEngine]) -> None:
     np.testing.assert_array_equal(less.numpy(), y - x)
     with pytest.raises(TypeError):
         d + "text"  # type: ignore[operator]
-    assert d == d
-    assert d != e
+    assert d in {d: 1}
+    assert not d == "text"  # noqa: SIM201 - both are asked
+    assert d != "text"
 
 
 def test_it_prints_its_elements_and_where_they_lie() -> None:

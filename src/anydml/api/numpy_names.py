@@ -995,6 +995,8 @@ operations.update(
     neg=_named("negate"),
     abs=_named("abs"),
     matmul=matmul,
+    eq=equal,
+    ne=not_equal,
     lt=less,
     le=less_equal,
     gt=greater,

@@ -80,7 +80,7 @@ class DeviceArray:
 
     Its elements are on the host after `numpy()`, which waits for all work on them. Slices, `reshape` and `transpose`
     share its memory; `x[1:] = y` and `copy_from` write to it. Python's operators are functions of DirectML's operators
-    on the device: comparisons give booleans, but for `==`, which asks whether two are the same array.
+    on the device: comparisons give booleans, an element each.
     """
 
     __slots__ = ("__weakref__", "_buffer", "_steps", "_strides", "address", "device", "dtype", "key", "shape")
@@ -376,10 +376,13 @@ class DeviceArray:
     def __rmod__(self, other: Operand) -> DeviceArray: return _apply("mod", other, self)
     def __matmul__(self, other: Operand) -> DeviceArray: return _apply("matmul", self, other)
     def __rmatmul__(self, other: Operand) -> DeviceArray: return _apply("matmul", other, self)
+    def __eq__(self, other: object) -> DeviceArray: return _apply("eq", self, other)  # type: ignore[override]
+    def __ne__(self, other: object) -> DeviceArray: return _apply("ne", self, other)  # type: ignore[override]
     def __lt__(self, other: Any) -> DeviceArray: return _apply("lt", self, other)
     def __le__(self, other: Any) -> DeviceArray: return _apply("le", self, other)
     def __gt__(self, other: Any) -> DeviceArray: return _apply("gt", self, other)
     def __ge__(self, other: Any) -> DeviceArray: return _apply("ge", self, other)
+    __hash__ = object.__hash__
     def __neg__(self) -> DeviceArray: return _apply("neg", self)
     def __abs__(self) -> DeviceArray: return _apply("abs", self)
     # fmt: on

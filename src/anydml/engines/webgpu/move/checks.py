@@ -24,6 +24,7 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.webgpu.device import Gpu
     from anydml.engines.webgpu.launch import Kernel
     from anydml.engines.webgpu.memory import Memory
     from anydml.ir.expressions import Expr
@@ -42,6 +43,13 @@ def guard(body: Body, checks: Sequence[Check]) -> None:
     """Lines that end an invocation where a check has found an index outside."""
     for number in range(len(checks)):
         body.say(f"if ({body.load(_verdict(number), '0u', U32)} != {NONE}u) {{ return; }}")
+
+
+def guarded(checks: Sequence[Check], gpu: Gpu) -> Body:
+    """A kernel's text that does nothing where a check has found an index outside."""
+    body = Body.on(gpu)
+    guard(body, checks)
+    return body
 
 
 def _kernels(number: int, check: Check, memory: Memory) -> list[Kernel]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.engines.webgpu.codegen.wgsl import Body
 from anydml.engines.webgpu.launch import KernelProgram
-from anydml.engines.webgpu.move.checks import checked, guard
+from anydml.engines.webgpu.move.checks import checked, guarded
 from anydml.engines.webgpu.move.copy import as_words
 from anydml.engines.webgpu.rows.map import map_kernels
 from anydml.ir.expressions import coordinate, fetch
@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 
 def plan_gather(verb: Map, memory: Memory) -> Program:
     """Elements at computed indices, after the checks of those."""
-
-    def fresh() -> Body:
-        body = Body.on(memory.gpu)
-        guard(body, verb.checks)
-        return body
-
+    fresh = functools.partial(guarded, verb.checks, memory.gpu)
     kernels = map_kernels(merged(as_words(merged(verb))), fresh, memory.gpu)
     return checked(verb.checks, KernelProgram.of(memory.name, *kernels), memory)
 

@@ -15,10 +15,9 @@ from anydml.core.enums import DataType
 from anydml.engines.webgpu.codegen.cells import read, write
 from anydml.engines.webgpu.codegen.walks import places as places_of
 from anydml.engines.webgpu.codegen.walks import take_apart
-from anydml.engines.webgpu.codegen.wgsl import Body
 from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES, KernelProgram
-from anydml.engines.webgpu.move.checks import checked, guard
+from anydml.engines.webgpu.move.checks import checked, guarded
 from anydml.engines.webgpu.move.copy import as_words, halves
 from anydml.engines.webgpu.move.gather import as_one, is_one
 from anydml.engines.webgpu.rows.map import QUAD, Aligned, map_kernels
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.engines.common.program import Program
+    from anydml.engines.webgpu.codegen.wgsl import Body
     from anydml.engines.webgpu.device import Gpu
     from anydml.engines.webgpu.launch import Bindable, Kernel
     from anydml.engines.webgpu.memory import Memory
@@ -44,7 +44,7 @@ _CLAIMS = "\0claims"
 
 def plan_scatter(verb: Scatter, memory: Memory) -> Program:
     """The base is copied, and tuples are written over it, one after the other."""
-    fresh = functools.partial(_guarded, verb, memory)
+    fresh = functools.partial(guarded, verb.checks, memory.gpu)
     kernels = _base(verb, fresh, memory.gpu)
     indices, updates, target, batch = verb.indices, verb.updates, verb.target, verb.batch_rank
     rank = len(indices.sizes) - 1
@@ -67,7 +67,7 @@ def plan_scatter(verb: Scatter, memory: Memory) -> Program:
 
 def plan_winners(verb: Scatter, memory: Memory) -> Program:
     """The base is copied, each tuple claims its place, and those that hold theirs write."""
-    fresh = functools.partial(_guarded, verb, memory)
+    fresh = functools.partial(guarded, verb.checks, memory.gpu)
     batch, rank = verb.batch_rank, len(verb.indices.sizes) - 1
     sizes, tuples = verb.target.sizes[verb.indexed], verb.indices.sizes[batch:rank]
     batches, count, places = (math.prod(of) for of in (verb.target.sizes[:batch], tuples, sizes))
@@ -131,12 +131,6 @@ def plan_winners(verb: Scatter, memory: Memory) -> Program:
     kernels = [*_base(verb, fresh, memory.gpu), *zeros, claim.kernel(-(-batches * count // LANES)), writes]
     scratch = {_CLAIMS: batches * places * WORD}
     return checked(verb.checks, KernelProgram.of(memory.name, *kernels, scratch=scratch), memory)
-
-
-def _guarded(verb: Scatter, memory: Memory) -> Body:
-    body = Body.on(memory.gpu)
-    guard(body, verb.checks)
-    return body
 
 
 def _base(verb: Scatter, fresh: Callable[[], Body], gpu: Gpu) -> list[Bindable]:

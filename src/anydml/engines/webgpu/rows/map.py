@@ -20,7 +20,7 @@ from anydml.engines.webgpu.codegen.walks import TYPES, Leaves, compute, places, 
 from anydml.engines.webgpu.codegen.wgsl import WGSL, Body, sum_of
 from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES, KernelProgram, joined
-from anydml.engines.webgpu.move.checks import checked, guard
+from anydml.engines.webgpu.move.checks import checked, guarded
 from anydml.engines.webgpu.rows.words import per_word, unpacked
 from anydml.ir.expressions import Expr
 from anydml.ir.legalise import Legal, legalise
@@ -78,12 +78,7 @@ class Aligned:
 
 def plan_map(verb: Map, memory: Memory) -> Program:
     """Its kernels, after the checks of indices that it asks for."""
-
-    def fresh() -> Body:
-        body = Body.on(memory.gpu)
-        guard(body, verb.checks)
-        return body
-
+    fresh = functools.partial(guarded, verb.checks, memory.gpu)
     return checked(verb.checks, KernelProgram.of(memory.name, *map_kernels(verb, fresh, memory.gpu)), memory)
 
 
