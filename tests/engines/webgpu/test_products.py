@@ -82,6 +82,21 @@ def test_memory_begins_anywhere(offset: int, first: int) -> None:
         check((36, 40, 20), of, offset=offset, first=first)
 
 
+def test_long_sums_of_few_tiles_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part is a workgroup's, and what follows is computed of their sums."""
+    assert gemm.parts_for(64, 64, 65536, 1) == 64
+    assert gemm.parts_for(2048, 2048, 2048, 1) == gemm.parts_for(64, 64, 256, 1) == 1
+    monkeypatch.setattr(gemm, "parts_for", lambda *_: 4)
+
+    def finish(total: ex.Expr, c: ex.Expr, bias: ex.Expr) -> ex.Expr:
+        return ex.maximum(total * ex.given(0.5, F32) + bias.to(F32) + ex.coordinate(2).to(F32), c)
+
+    more = {"c": ((0, 40, 1), F32), "bias": ((0, 0, 1), F16)}
+    check((36, 40, 80), F32, finish=finish, more=more)
+    check((17, 38, 80), F16, to=F16, finish=lambda total: total.to(F16), batch=2, is_right_turned=True)
+    check((36, 40, 80), I8, is_result_turned=True)
+
+
 def test_several_matrices() -> None:
     for of in (F32, F16):
         check((35, 36, 20), of, batch=3)

@@ -1,18 +1,25 @@
-"""GEMM by register tiles: tile shapes by size, and elements by fours where memory allows it."""
+"""GEMM by register tiles: tile shapes by size, elements by fours where memory allows it, and split-K for few tiles."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from anydml.core.memory import packed_strides
 from anydml.engines.common.program import Program
 from anydml.engines.common.routes import Route, note
 from anydml.engines.webgpu.codegen.wgsl import Body
 from anydml.engines.webgpu.gemm.tile import TileShape, product_of, tile_kernel
 from anydml.engines.webgpu.launch import KernelProgram
 from anydml.engines.webgpu.rows.map import Aligned
+from anydml.engines.webgpu.schedules import TABLES
+from anydml.ir import expressions
 from anydml.ir.contraction import match_contraction
+from anydml.ir.trees import rewrite, walk
+from anydml.ir.verbs import Reduce
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
     from anydml.engines.webgpu.gemm.tile import Product
     from anydml.engines.webgpu.launch import Bindable, Kernel
     from anydml.engines.webgpu.memory import Memory
-    from anydml.ir.verbs import Map, Reduce
+    from anydml.ir.verbs import Map
 
 SHAPES = (
     TileShape(128, 128, 8, 8, 8, 1.0),
@@ -36,14 +43,34 @@ AT_ONCE = 128
 """Tiles that a device is busy with."""
 
 
+LEAST_PART = 512
+"""Terms of a part of a sum: shorter ones are not worth their results' way through memory."""
+MOST_PARTS = 64
+"""Of a sum, whose results are added up as the taps of a stencil are."""
+SECOND = 600_000
+"""Products of a tile in the time of one kernel more, 3 us."""
+
+
 def shape_for(rows: int, columns: int, terms: int, matrices: int, shapes: Sequence[TileShape] = SHAPES) -> TileShape:
     """The cut that takes the least time, as far as whole rounds of tiles tell."""
+    return min(shapes, key=lambda shape: _time(shape, rows, columns, terms, matrices))
 
-    def time(shape: TileShape) -> float:
-        tiles = -(-rows // shape.rows) * -(-columns // shape.columns) * matrices
-        return -(-tiles // AT_ONCE) * shape.rows * shape.columns * (terms + 4 * shape.depth) / shape.speed
 
-    return min(shapes, key=time)
+def _time(shape: TileShape, rows: int, columns: int, terms: int, matrices: int) -> float:
+    tiles = -(-rows // shape.rows) * -(-columns // shape.columns) * matrices
+    return -(-tiles // AT_ONCE) * shape.rows * shape.columns * (terms + 4 * shape.depth) / shape.speed
+
+
+def parts_for(rows: int, columns: int, terms: int, matrices: int) -> int:
+    """Into how many parts sums are split, each a workgroup's: 1 where that does not take half of the time."""
+
+    def time(parts: int) -> float:
+        sizes = (rows, columns, terms // parts, matrices * parts)
+        return _time(shape_for(*sizes), *sizes) + (SECOND if parts > 1 else 0)
+
+    most = min(MOST_PARTS, terms // LEAST_PART)
+    best = min((n for n in range(1, most + 1) if terms % n == 0), key=time, default=1)
+    return best if 2 * time(best) < time(1) else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,5 +116,47 @@ def plan_product(verb: Reduce, memory: Memory) -> Program | None:
     rows, columns, terms = product.shape
     if min(rows, columns) < LEAST:
         return None
-    shape = shape_for(rows, columns, terms, product.count(product.batch))
-    return TileProgram.of(product, shape, memory)
+    matrices = product.count(product.batch)
+    parts = parts_for(rows, columns, terms, matrices)
+    split = _split(verb, product, parts) if parts > 1 else None
+    if split is None:
+        return TileProgram.of(product, shape_for(rows, columns, terms, matrices), memory)
+    partial, whole = split
+    note(Route(f"split-K by {parts}", parts_for))
+    first = TileProgram.of(partial, shape_for(*partial.shape, partial.count(partial.batch)), memory)
+    second = TABLES.plan(whole, memory)
+    assert isinstance(second, KernelProgram)  # noqa: S101 - for type checkers: folds are rows of kernels
+    size = math.prod(partial.primitive.target.sizes) * partial.primitive.target.data_type.size_in_bytes
+    return KernelProgram.of(memory.name, *first.whole.kernels, *second.kernels, scratch={PARTS: size})
+
+
+PARTS = "sums of parts"
+
+
+def _split(verb: Reduce, product: Product, parts: int) -> tuple[Product, Reduce] | None:
+    """The sums of parts of the terms, and what is computed of their sums; None where terms are several dimensions."""
+    fold = product.found.fold
+    folded = list(walk(*fold.args))
+    loads = {int(node.value) for node in walk(verb.value, known=(fold,)) if node.op == "load"}
+    is_plain = not any(node.op in ("coordinate", "fetch") for node in folded) and fold.type is not None
+    if verb.depth != 1 or verb.also or not is_plain or any(verb.sources[k].strides[-1] for k in loads):
+        return None
+    *kept, terms = verb.sizes
+    each, count = terms // parts, math.prod(kept)
+    sizes = (parts, *kept, each)
+
+    def cut(view: View) -> View:
+        *steps, step = view.strides
+        return replace(view, sizes=sizes, strides=(each * step, *steps, step))
+
+    assert fold.type is not None  # noqa: S101 - for type checkers: asked above
+    lies = packed_strides(tuple(kept))
+    partial = View(PARTS, fold.type, (*sizes[:-1], 1), (count, *lies, 0))
+    sources = [replace(view, sizes=(*kept, parts), strides=(*view.strides[:-1], 0)) for view in verb.sources]
+    sources.append(View(PARTS, fold.type, (*kept, parts), (*lies, count)))
+    total = expressions.fold("sum", expressions.load(len(verb.sources), fold.type))
+    value = rewrite(verb.value, lambda node: total if node is fold else node)
+    first = Reduce(tuple(map(cut, verb.sources)), partial, fold, 1, (each,))
+    found = match_contraction(first)
+    made = None if found is None else product_of(first, found)
+    return None if made is None else (made, replace(verb, sources=tuple(sources), value=value, rows=(parts,)))
