@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from anydml.core.device_memory import on_loss
 from anydml.core.enum_parsing import suggest
-from anydml.core.errors import Fault, MissingDependencyError, show
+from anydml.core.errors import DescriptionError, Fault, MissingDependencyError, show
 from anydml.core.late_imports import import_alone, run_alone
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.reference import ReferenceEngine
@@ -72,13 +72,13 @@ def _counted(count: int) -> str:
     return "is 'cuda:0' alone" if count == 1 else f"are 'cuda:0' to 'cuda:{count - 1}'"
 
 
-def _webgpu(index: int = 0) -> Engine:
-    found = _webgpu_at(index)  # 0 by name or not is one engine, which has the one memory of that name
-    return found if found.is_alive() else _webgpu_at(index)
+def _webgpu(index: int = 0, *, is_precise: bool = True) -> Engine:
+    found = _webgpu_at(index, is_precise)  # 0 by name or not is one engine, which has the one memory of that name
+    return found if found.is_alive() else _webgpu_at(index, is_precise)
 
 
 @functools.cache
-def _webgpu_at(index: int) -> WebGpuEngine:
+def _webgpu_at(index: int, is_precise: bool) -> WebGpuEngine:
     import_alone("anydml.engines.webgpu")
     from anydml.engines.webgpu import WebGpuEngine
 
@@ -86,7 +86,7 @@ def _webgpu_at(index: int) -> WebGpuEngine:
     _check_adapters(name)
     if index >= len(_adapters()):
         raise _missing(name, f"there is no device {name!r} on this machine", f"there are {_told_adapters()}")
-    return WebGpuEngine(index)
+    return WebGpuEngine(index, is_precise=is_precise)
 
 
 on_loss.append(_webgpu_at.cache_clear)
@@ -149,8 +149,18 @@ def is_engine_name(name: str) -> bool:
     return name in ENGINES or re.fullmatch(r"cuda:[0-9]{1,4}|webgpu:.*\S.*", name) is not None
 
 
-def find_engine(name: str | None) -> Engine:
-    """The engine of a name, `cuda:1` being the second GPU's; for None the best one for the host's memory."""
+def find_engine(name: str | None, *, is_precise: bool = True) -> Engine:
+    """The engine of a name, `cuda:1` being the second GPU's; for None the best one for the host's memory.
+
+    One that is not precise trades bits for speed, which webgpu alone does.
+    """
+    if not is_precise:
+        engine, _, index = name.partition(":") if isinstance(name, str) and is_engine_name(name) else ("", "", "")
+        if engine == "webgpu":
+            return _webgpu(_find_adapter(index) if index else 0, is_precise=False)
+        rule = f"precise must be True for {show(name)}: the webgpu engine alone trades bits for speed"
+        fault = Fault(field="precise", rule=rule, value=False, way_out='Device("webgpu", precise=False)')
+        raise DescriptionError("Device", fault)
     if name is None:
         try:
             return _cpu()

@@ -147,11 +147,13 @@ class Constants:
         if jobs:
             self._run(once, jobs[::-1], origins, {n: given for n, given in data.items() if n not in self.places})
 
+    def _key(self, key: object) -> tuple[object, bool, object]:
+        """What a result is known by, beside its roots: where it lies, and how exactly it was computed."""
+        return identity(self._engine.memory), self._engine.is_precise, key
+
     def _find(self, origin: _Origin | None) -> _Made | None:
         """A result that another graph computed already."""
-        found: _Made | None = (
-            None if origin is None else origin.roots[0].derived.get((identity(self._engine.memory), origin.key))
-        )
+        found: _Made | None = None if origin is None else origin.roots[0].derived.get(self._key(origin.key))
         return found
 
     def _run(self, once: Once, jobs: list[Job], origins: Mapping[str, _Origin], passing: Mapping[str, Data]) -> None:
@@ -188,7 +190,7 @@ class Constants:
             if (origin := origins.get(name)) is not None:
                 found = _Made(buffer, origin.roots)
                 self._memory.append(found)
-                origin.roots[0].derived[identity(self._engine.memory), origin.key] = found
+                origin.roots[0].derived[self._key(origin.key)] = found
 
 
 class _Window:

@@ -45,10 +45,17 @@ class Device:
     the first GPU that Vulkan, Metal or Direct3D 12 reaches, `Device("webgpu:intel")` the first with that in its name;
     it takes arrays of the host too, which are copied at each call, and `to_device` has them there. A device of a
     lower level accepts what DirectML accepts at that level, and no more.
+
+    `Device("webgpu", precise=False)` trades bits for speed: the driver may contract products and sums, and divides and
+    takes roots as it likes.
     """
 
     def __init__(
-        self, name: DeviceName | str | None = None, *, feature_level: FeatureLevel | LevelName | str | None = None
+        self,
+        name: DeviceName | str | None = None,
+        *,
+        feature_level: FeatureLevel | LevelName | str | None = None,
+        precise: bool = True,
     ) -> None:
         faults: list[Fault] = []
         highest = FeatureLevel.highest()
@@ -57,9 +64,10 @@ class Device:
             if feature_level is None
             else read_enum(FeatureLevel, feature_level, "feature_level", faults, highest)
         )
+        precise = read_bool(precise, "precise", faults)
         if faults:
             raise DescriptionError("Device", faults)
-        self.engine = find_engine(name)
+        self.engine = find_engine(name, is_precise=precise)
         # The functions describe their arrays anew at each call; most calls repeat an earlier description.
         self._compile_once = functools.lru_cache(maxsize=512)(lambda desc, _threads: self.compile(desc))
 
@@ -201,16 +209,17 @@ class Device:
     def __deepcopy__(self, _memo: object) -> Self:
         return self
 
-    def __reduce__(self) -> tuple[Callable[..., Device], tuple[str, str]]:
-        return _remade, (self.name, str(self.feature_level))
+    def __reduce__(self) -> tuple[Callable[..., Device], tuple[str, str, bool]]:
+        return _remade, (self.name, str(self.feature_level), self.engine.is_precise)
 
     def __repr__(self) -> str:
-        return f"Device({self.name!r}, feature_level={str(self.feature_level)!r})"
+        loose = "" if self.engine.is_precise else ", precise=False"
+        return f"Device({self.name!r}, feature_level={str(self.feature_level)!r}{loose})"
 
 
-def _remade(name: str, feature_level: str) -> Device:
+def _remade(name: str, feature_level: str, precise: bool) -> Device:
     """A device as it is pickled: by what it is made of."""
-    return Device(name, feature_level=feature_level)
+    return Device(name, feature_level=feature_level, precise=precise)
 
 
 def to_device(x: Any, device: Device | DeviceName | str) -> Any:

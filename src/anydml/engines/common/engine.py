@@ -79,6 +79,8 @@ class Engine(ABC):
     memory: str
     """Where the tensors lie that it works on: `cpu`, `cuda:0`."""
     traits: Traits = Traits()
+    is_precise: bool = True
+    """Whether its answers are as near the cpu engine's as it can: what one that is not computes is kept apart."""
     plans: Plans | None = None
     """Where plans are kept on disk; None where programs are more than data."""
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from anydml.core.enums import DataType
 from anydml.core.errors import show
 from anydml.core.late_imports import import_alone
+from anydml.core.locks import cached_property
 from anydml.engines.common.engine import Traits
 from anydml.engines.common.table_engine import TableEngine
 from anydml.ir.verbs import Reduce, Scan, Sort
@@ -57,12 +59,12 @@ class WebGpuEngine(TableEngine):
     name = "webgpu"
     traits = Traits()
 
-    def __init__(self, index: int = 0) -> None:
+    def __init__(self, index: int = 0, *, is_precise: bool = True) -> None:
         import_alone("anydml.engines.webgpu.memory", "anydml.engines.webgpu.probe")
         from anydml.engines.webgpu.memory import memory_of
         from anydml.engines.webgpu.probe import probe
 
-        self.index = index
+        self.index, self.is_precise = index, is_precise
         self._memory: Any = memory_of(index)
         self.memory = self._memory.name
         with self._memory.gpu.lock:
@@ -79,7 +81,18 @@ class WebGpuEngine(TableEngine):
     def asked_of(self) -> object:
         """The memory, which has the device."""
         self._memory.gpu.check()
-        return self._memory
+        return self._memory if self.is_precise else self._loose
+
+    @cached_property
+    def _loose(self) -> Any:
+        import_alone("anydml.engines.webgpu.device")
+        from anydml.engines.webgpu.device import Loose
+
+        return Loose(self._memory)
+
+    def precise(self) -> WebGpuEngine:
+        """The engine for verbs that add up FLOAT64, which products of floats are a part of."""
+        return self if self.is_precise else WebGpuEngine(self.index)
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and write the kernels: for each part of tensors that are too large to be bound."""
@@ -90,6 +103,9 @@ class WebGpuEngine(TableEngine):
 
             if len(parts := pieces(primitive, self._memory.gpu)) > 1:
                 return Parts(tuple(super(WebGpuEngine, self).compile(part) for part in parts))
+        is_double = any(view.data_type is DataType.FLOAT64 for view in primitive.views)
+        if not self.is_precise and (is_double or isinstance(primitive, Scan)):
+            return self.precise().compile(primitive, constants)
         return super().compile(primitive, constants)
 
     def is_alive(self) -> bool:

@@ -178,6 +178,9 @@ class Gpu:
         """How a·b + c is rounded once: by the device's `fma`, or `split`: in parts, where that rounds twice."""
         return "fma" if self.arithmetic is not None and self.arithmetic.fuses else "split"
 
+    is_precise = True
+    """Whether kernels keep products apart from sums, and mend quotients and roots: see `Loose`."""
+
     @property
     def is_exact(self) -> bool:
         """Whether division and square root are rounded to nearest."""
@@ -291,6 +294,22 @@ class Gpu:
         descriptor.layout, descriptor.entries, descriptor.entryCount = pipeline.layout, rows, len(entries)
         group = ffi.gc(self.checked.wgpuDeviceCreateBindGroup(self.handle, descriptor), self.lib.wgpuBindGroupRelease)
         return group, int(ffi.cast("uintptr_t", group))
+
+
+class Loose:
+    """A device, or its memory, as it is planned for where bits are traded for speed: the driver may contract products
+    and sums, and divides and takes roots as it likes. Sums stay as they are written, which functions rely on.
+    """
+
+    is_precise = False
+    is_exact = True
+
+    def __init__(self, of: Any) -> None:
+        self._of = of
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._of, name)
+        return Loose(found) if name == "gpu" else found
 
 
 class _Checked:

@@ -39,6 +39,7 @@ class CoreGpu:
     """GPUs round it once. Where one does not, functions are off by some units of the last place: in parts, as other
     devices have it, SwiftShader takes minutes to compile tanh."""
     is_exact = False
+    is_precise = True
     most_bindings = 8
     offset_alignment = GRANULE
     largest_binding = 2**31 - GRANULE

@@ -187,7 +187,7 @@ class Body(Lines):
     `unit` is the number of the workgroup, and `lane` that of the invocation in it.
     """
 
-    def __init__(self, lanes: int = LANES, fuses: str = "split", exact: bool = False) -> None:
+    def __init__(self, lanes: int = LANES, fuses: str = "split", exact: bool = False, is_precise: bool = True) -> None:
         super().__init__(WGSL, "  ")
         self.lanes, self.fuses, self.exact = lanes, fuses, exact
         self._spans: dict[str, list[int]] = {}
@@ -198,12 +198,13 @@ class Body(Lines):
         self._numbered: dict[object, str] = {}
         self._declared: list[str] = []
         self._functions: list[str] = []
+        self.is_precise = is_precise
         self.kept: set[Expr] = set()
 
     @classmethod
     def on(cls, gpu: Gpu) -> Body:
         """For a device."""
-        return cls(fuses=gpu.fuses, exact=gpu.is_exact)
+        return cls(fuses=gpu.fuses, exact=gpu.is_exact, is_precise=gpu.is_precise)
 
     def declare(self, text: str) -> None:
         """Functions of a kernel's own."""
@@ -288,7 +289,8 @@ class Body(Lines):
 
     def take(self, *values: Expr) -> None:
         """Trees that are about to be written."""
-        self.kept |= hidden_from_algebra(*values)
+        hidden = hidden_from_algebra(*values)
+        self.kept |= hidden if self.is_precise else {node for node in hidden if node.op != "mul"}
 
     def operate(self, node: Expr) -> None:
         """Compute a node that reads no memory."""
