@@ -88,7 +88,7 @@ def find_passes(
     steps: list[tuple[list[Expr], list[Expr]]] = []
     for k in range(1, max(level.values()) + 1):
         folds = [node for node in nodes if node.op in FOLDS and level[node] == k]
-        steps.append((folds, [fold.args[0] for fold in folds]))
+        steps.append((folds, [arg for fold in folds for arg in fold.args]))
     if rest := [value for value in by_element if value not in early]:
         steps.append(([], rest))
     passes: list[Pass] = []

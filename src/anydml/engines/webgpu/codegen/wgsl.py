@@ -315,14 +315,13 @@ class Body(Lines):
     def kernel(self, units: int) -> Kernel:
         """The kernel, for so many workgroups."""
         bindings, bases, declared = [], {}, []
-        body = "\n".join(self.lines)
+        body, functions = "\n".join(self.lines), "".join(self._functions)
         for k, (tensor, element) in enumerate(self._order):
             low, high = self._spans[tensor]
-            is_written = re.search(rf"\bt{k}\[[^;]*\](\.[xyzw])? = |\(&t{k}\[", body) is not None
+            is_written = re.search(rf"\bt{k}\[[^;]*\](\.[xyzw])? = |\(&t{k}\[", functions + body) is not None
             bindings.append(Binding(tensor, low * WORD, (high - low + 1) * WORD, is_written))
             bases[f"<t{k}>"] = f"N.b{k}" if not low else f"N.b{k} - {self.number(low)}"
             declared.append(f"@group(0) @binding({k}) var<storage, read_write> t{k}: array<{element}>;\n")
-        functions = "".join(self._functions)
         for mark, text in bases.items():
             body, functions = body.replace(mark, text), functions.replace(mark, text)
         used = [FUNCTIONS]
