@@ -43,6 +43,8 @@ NARROW = 16
 """The fewest invocations of a short line, of which a workgroup has several."""
 EACH = 16
 """The most elements of a tile that an invocation has."""
+TALLIES = 32
+"""Sums of tiles that an invocation has, of long lines: 16,384 tiles took 70 us with one (H200)."""
 DOUBLE = """
 fn sum(a: f64, b: f64) -> f64 { return a + b; }
 fn product(a: f64, b: f64) -> f64 { return a * b; }
@@ -56,10 +58,10 @@ fn sum(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
   let s = keep(a.x + b.x);
   if (!is_finite(s)) { return vec2<f32>(s, 0.0); }
   let v = keep(s - a.x);
-  let e = keep(keep(a.x - keep(s - v)) + keep(b.x - v));
+  let e = keep((a.x - keep(s - v)) + keep(b.x - v));
   let t = keep(e + keep(a.y + b.y));
   let h = select(keep(s + t), s, t == 0.0);
-  return vec2<f32>(h, keep(t - keep(h - s)));
+  return vec2<f32>(h, t - keep(h - s));
 }
 fn product(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
   let p = keep(a.x * b.x);
@@ -69,6 +71,16 @@ fn product(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
   return vec2<f32>(h, keep(e - keep(h - p)));
 }
 fn lift(x: f32) -> vec2<f32> { return vec2<f32>(x, 0.0); }
+fn sum_of_one(a: vec2<f32>, x: f32) -> vec2<f32> {
+  let s = keep(a.x + x);
+  if (!is_finite(s)) { return vec2<f32>(s, 0.0); }
+  let v = keep(s - a.x);
+  let e = keep((a.x - keep(s - v)) + keep(x - v));
+  let t = keep(e + a.y);
+  let h = select(keep(s + t), s, t == 0.0);
+  return vec2<f32>(h, t - keep(h - s));
+}
+fn product_of_one(a: vec2<f32>, x: f32) -> vec2<f32> { return product(a, lift(x)); }
 fn high(a: vec2<f32>) -> f32 { return a.x; }
 fn low(a: vec2<f32>) -> f32 { return a.y; }
 """
@@ -125,7 +137,8 @@ class _Integers:
         self.words = 2 if self.is_wide else 1
         is_sum = verb.function == "sum"
         self.neutral = ("vec2<u32>(0u, 0u)" if is_sum else "vec2<u32>(1u, 0u)") if self.is_wide else f"{1 - is_sum}u"
-        self.start = self.neutral
+        self.start = self.none = self.neutral
+        body.declare(f"fn step(a: {self.type}, b: {self.type}) -> {self.type} {{ return join(a, b); }}\n")
         if not self.is_wide:
             body.declare(f"fn join(a: u32, b: u32) -> u32 {{ return a {'+' if is_sum else '*'} b; }}\n")
             return
@@ -152,6 +165,10 @@ class _Integers:
         """A tally as the word of an element."""
         return tally
 
+    def lifted(self, element: str) -> str:
+        """An element as a tally."""
+        return element
+
     taken = read
     handed = write
 
@@ -170,17 +187,28 @@ class _Floats:
         self.neutral = f"lift({zero if verb.function == 'sum' else 1.0})"
         self.start = f"lift({float(verb.function == 'product')})"
         """What comes before the first element."""
-        body.declare(f"fn join(a: {self.type}, b: {self.type}) -> {self.type} {{ return {verb.function}(a, b); }}\n")
+        self.none = self.neutral if self.is_double else self.neutral.removeprefix("lift(").removesuffix(")")
+        """An element that changes nothing."""
+        own, one = ("f64", "") if self.is_double else ("f32", "_of_one")
+        body.declare(
+            f"fn join(a: {self.type}, b: {self.type}) -> {self.type} {{ return {verb.function}(a, b); }}\n"
+            f"fn step(a: {self.type}, x: {own}) -> {self.type} {{ return {verb.function}{one}(a, x); }}\n"
+        )
         if (verb.before or verb.after) and not self.is_double:
             body.declare(CONVERTED)
 
     def read(self, view: View, at: Sequence[str]) -> str:
         """An element."""
-        return f"lift({read(self.body, view, F32, at)[0]})"
+        found = read(self.body, view, F32, at)[0]
+        return f"lift({found})" if self.is_double else found
 
     def of_word(self, word: str) -> str:
         """An element of a word."""
-        return f"lift(bitcast<f32>({word}))"
+        return f"lift(bitcast<f32>({word}))" if self.is_double else f"bitcast<f32>({word})"
+
+    def lifted(self, element: str) -> str:
+        """An element as a tally."""
+        return element if self.is_double else f"lift({element})"
 
     def write(self, view: View, at: Sequence[str], tally: str) -> None:
         """A tally, rounded once."""
@@ -240,9 +268,9 @@ def plan_scan(verb: Scan, memory: Memory) -> Program:
     element = body.line(tally.read(verb.source, at(place)))
     if verb.exclusive:
         tally.write(verb.target, at(place), _shown(verb, body, tally, "tally", "j"))
-        body.say(f"tally = join(tally, {element});")
+        body.say(f"tally = step(tally, {element});")
     else:
-        body.say(f"tally = join(tally, {element});")
+        body.say(f"tally = step(tally, {element});")
         tally.write(verb.target, at(place), "tally")
     body.say("}")
     if verb.after is not None:
@@ -337,7 +365,10 @@ class _Tiles:
         self.tally = _tally(verb, self.body, memory)
         self.length = self.body.number(verb.target.sizes[verb.axis], "length")
         self.count = -(-verb.target.sizes[verb.axis] // (LANES * each))
+        self.few = 1 << lanes.bit_length() // 2
+        """The invocations that have a tally together."""
         self.body.share("held", self.tally.type, LANES)
+        self.body.share("together", self.tally.type, LANES // self.few)
         tallies = _lines(verb) * self.count
         words = tallies if self.tally.type == "f64" else tallies * self.tally.words
         self.view = View(_TALLIES, U32, (words,), (1,))
@@ -386,13 +417,9 @@ class _Tiles:
         body = self.body
         self._tile()
         at = self._line()
-        self._take(at)
-        body.say(f"held[lane] = u{self.each - 1};", "workgroupBarrier();")
-        body.say(f"for (var step = 1u; step < {LANES}u; step = step * 2u) {{")
-        body.say(f"let other = held[min(lane + step, {LANES - 1}u)];", "workgroupBarrier();")
-        body.say(f"if (lane % (2u * step) == 0u && lane + step < {LANES}u) {{ held[lane] = join(held[lane], other); }}")
-        body.say("workgroupBarrier();", "}")
-        body.say(f"if (lane == 0u) {{ {self._element('unit')} = held[0]; }}")
+        self._take(at, is_apart=True)
+        self._scan_lanes("own")
+        body.say(f"if (lane == 0u) {{ {self._element('unit')} = whole; }}")
         return body.kernel(_lines(self.verb) * self.count)
 
     def totals(self) -> Kernel:
@@ -403,14 +430,17 @@ class _Tiles:
         _begin(verb, body, tally, at)
         count = body.number(self.count, "tiles")
         body.say(
-            f"for (var start = 0u; start < {count}; start += {LANES}u) {{",
-            f"let place = line * {count} + start + lane;",
+            f"for (var start = 0u; start < {count}; start += {LANES * TALLIES}u) {{",
+            f"let first = start + lane * {TALLIES}u;",
+            f"let last = min(first + {TALLIES}u, {count});",
             f"var own = {tally.neutral};",
-            f"if (start + lane < {count}) {{ own = {self._element('place')}; }}",
+            f"for (var k = first; k < last; k++) {{ own = join(own, {self._element(f'line * {count} + k')}); }}",
         )
         self._scan_lanes("own")
+        one = self._element(f"line * {count} + k")
         body.say(
-            f"if (start + lane < {count}) {{ {self._element('place')} = join(tally, before); }}",
+            "var run = join(tally, before);",
+            f"for (var k = first; k < last; k++) {{ let next = join(run, {one}); {one} = run; run = next; }}",
             "tally = join(tally, whole);",
             "}",
         )
@@ -445,27 +475,27 @@ class _Tiles:
         place = f"{self.length} / {QUAD}u - 1u - ({{0}})" if verb.reverse else "{0}"
         return f"{tensor}[{name} + {place}]"
 
-    def _take(self, at: Callable[[str], list[str]]) -> None:
-        """An invocation's elements, and their running tallies `u0`, `u1`, …"""
-        body, tally, each = self.body, self.tally, self.each
-        body.say(f"let first = start + part * {each}u;")
+    def _take(self, at: Callable[[str], list[str]], *, is_apart: bool = False) -> None:
+        """An invocation's elements `e0`, `e1`, …, and `own`, their tally: neighbours, or steps a workgroup apart."""
+        body, tally, width = self.body, self.tally, self.width
+        body.say(f"let first = start + part * {width if is_apart else self.each}u;")
         letters = "wzyx" if self.verb.reverse else "xyzw"
-        if self.width == QUAD:
-            quads = self._quads(self.verb.source, at, "from_line")
-            for k in range(0, each, QUAD):
-                body.say(f"var q{k} = vec4<u32>();")
-                body.say(
-                    f"if (first + {k}u < {self.length}) {{ q{k} = {quads.format(f'first / {QUAD}u + {k // QUAD}u')}; }}"
-                )
-        for k in range(each):
-            body.say(f"var e{k} = {tally.neutral};", f"if (first + {k}u < {self.length}) {{")
+        apart = width * LANES if is_apart else width
+        quads = self._quads(self.verb.source, at, "from_line") if width == QUAD else ""
+        for k in range(self.each // width if quads else 0):
+            test = f"first + {k * apart}u < {self.length}"
+            place = quads.format(f"first / {QUAD}u + {k * apart // QUAD}u")
+            body.say(f"var q{k} = vec4<u32>();", f"if ({test}) {{ q{k} = {place}; }}")
+        for k in range(self.each):
+            past = k // width * apart + k % width
+            body.say(f"var e{k} = {tally.none};", f"if (first + {past}u < {self.length}) {{")
             with body.scope():
-                if self.width == QUAD:
-                    found = tally.of_word(f"q{k // QUAD * QUAD}.{letters[k % QUAD]}")
+                if quads:
+                    found = tally.of_word(f"q{k // QUAD}.{letters[k % QUAD]}")
                 else:
-                    found = tally.read(self.verb.source, at(self._place(k)))
+                    found = tally.read(self.verb.source, at(self._place(past)))
                 body.say(f"e{k} = {found};", "}")
-        body.say("let u0 = e0;", *(f"let u{k} = join(u{k - 1}, e{k});" for k in range(1, each)))
+        body.say(f"var own = {tally.lifted('e0')};", *(f"own = step(own, e{k});" for k in range(1, self.each)))
 
     def _place(self, k: int) -> str:
         place = f"first + {k}u"
@@ -473,22 +503,33 @@ class _Tiles:
 
     def _scan(self, at: Callable[[str], list[str]]) -> None:
         self._take(at)
-        self._scan_lanes(f"u{self.each - 1}")
+        self._scan_lanes("own")
 
     def _scan_lanes(self, own: str) -> None:
-        """`before`: what the lanes before have; `whole`: what all have."""
-        body, neutral = self.body, self.tally.neutral
-        body.say(f"held[lane] = {own};", "workgroupBarrier();")
-        body.say(f"for (var step = 1u; step < {self.lanes}u; step = step * 2u) {{")
-        body.say("let other = held[select(0u, lane - step, part >= step)];", "workgroupBarrier();")
-        body.say("if (part >= step) { held[lane] = join(other, held[lane]); }", "workgroupBarrier();", "}")
-        body.say(f"var before = {neutral};", "if (part > 0u) { before = held[lane - 1u]; }")
-        body.say(f"let whole = held[lane - part + {self.lanes - 1}u];", "workgroupBarrier();")
+        """`before`: what the lanes before have; `whole`: what all have. By few lanes, and by what those have."""
+        body, few, neutral = self.body, self.few, self.tally.neutral
+        parts = self.lanes // few
+        body.say(
+            f"held[lane] = {own};",
+            "workgroupBarrier();",
+            f"var before = {neutral};",
+            f"for (var h = lane - lane % {few}u; h < lane; h++) {{ before = join(before, held[h]); }}",
+            f"if (lane % {few}u == {few - 1}u) {{ together[lane / {few}u] = join(before, {own}); }}",
+            "workgroupBarrier();",
+            f"var earlier = {neutral};",
+            f"var whole = {neutral};",
+            f"for (var h = 0u; h < {parts}u; h++) {{",
+            f"if (h == part / {few}u) {{ earlier = whole; }}",
+            f"whole = join(whole, together[lane / {self.lanes}u * {parts}u + h]);",
+            "}",
+            "before = join(earlier, before);",
+        )
 
     def _put(self, at: Callable[[str], list[str]]) -> None:
         """The elements of the target."""
         body, tally, each, verb = self.body, self.tally, self.each, self.verb
-        values = [f"join(run, u{k})" for k in range(each)]
+        body.say(*(f"let r{k} = step({f'r{k - 1}' if k else 'run'}, e{k});" for k in range(each)))
+        values = [f"r{k}" for k in range(each)]
         if verb.exclusive:
             values = [_shown(verb, body, tally, "run", "first"), *values[:-1]]
         if self.width == QUAD:
