@@ -145,6 +145,13 @@ def test_random_gathers(random: Random) -> None:
     agree(verb, arrays)
 
 
+@pytest.mark.parametrize("of", [F16, U8])
+def test_one_narrow_element_is_gathered(of: DataType) -> None:
+    indices = packed("i", DataType.UINT32, (1,))
+    verb = gathered(packed("x", of, (2,)), indices, packed("y", of, ()), 0, clamp=True)
+    agree(verb, {"x": np.array([7, 3], of.dtype), "i": np.array([1], np.uint32), "y": np.zeros(8, of.dtype)})
+
+
 @settings(CHECKED, max_examples=15)
 @given(RANDOMS)
 def test_random_reversals(random: Random) -> None:

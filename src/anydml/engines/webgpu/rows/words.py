@@ -50,7 +50,8 @@ def unpacked(verb: Map) -> Map:
     if not pers or (len(pers) == 1 and all(per_word(target) > 1 for target in verb.targets)):
         return verb
     step = max(pers)
-    is_plain = all(view.strides[-1] in (0, 1) for view in views) and all(t.strides[-1] for t in verb.targets)
+    is_plain = all(view.strides and view.strides[-1] in (0, 1) for view in views)
+    is_plain = is_plain and all(target.strides[-1] for target in verb.targets)
     if not is_plain or any(node.op in ("coordinate", "fetch") for node in walk(*verb.values)):
         return verb
     if verb.sizes[-1] % step or not all(has_words(view, step) for view in views if per_word(view) > 1):
