@@ -118,6 +118,9 @@ class Wgsl(Dialect):
                 for part, name in zip(node.args[1:], both, strict=True)
             )
             return f"select({no}, {yes}, {test})"
+        if node.op == "where" and (is_least := _clamps(node)) is not None:  # three operations for six
+            _, x, end = args
+            return f"select(keep({x}), {end}, {end} <= {x})" if is_least else f"select(keep({x}), {end}, {x} <= {end})"
         if node.op == "cast":
             if node.args[0].op == "coordinate" or of is node.type:
                 return args[0]
@@ -167,6 +170,18 @@ WGSL = Wgsl(
     quotient="({0} / {1})",
     remainder="({0} % {1})",
 )  # fmt: skip
+
+
+def _clamps(node: Expr) -> bool | None:
+    """Whether the smaller (or the larger) of a float and a constant is chosen, a NaN staying; None for others."""
+    test, x, end = node.args
+    if node.type is not F32 or test.op != "or" or end.op != "const" or math.isnan(end.value):
+        return None
+    if test.args[1] is not x.is_nan or test.args[0] not in (x < end, end < x):
+        return None
+    return test.args[0] is (x < end)
+
+
 _SUMS = {"add": (0, 1), "sub": (0, 1), "fma": (2,)}
 """Of what takes part in a sum, the arguments that a driver may fuse or cancel."""
 _ROUNDED = {"add", "sub", "mul", "div", "fma"}
