@@ -1,14 +1,16 @@
-"""The webgpu engine's maps, copies, gathers, scans, scatters and sorts against its own copy speed.
+"""The webgpu engine's maps, copies, gathers, rows, scans, scatters and sorts against its own copy speed.
 
     python -m benchmarks.webgpu.moves [--adapter N] [--mib 256] [--warm 0.25] [row …]
 
 Each is dispatched again and again, and waited for once; the wait itself is taken out by the difference between many
 dispatches and half of them. Bytes are what must be read and written once; a share is of the speed of `copy FLOAT32`.
+What is asked of rows is a share of PyTorch's speed, which is measured beside where PyTorch finds the same GPU by CUDA.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import math
 import time
 from dataclasses import dataclass
@@ -18,10 +20,10 @@ import numpy as np
 
 from anydml.core.enums import DataType
 from anydml.engines.webgpu import WebGpuEngine, why_missing
-from anydml.ir.expressions import Expr, call, const, load, maximum
+from anydml.ir.expressions import Expr, call, const, fma, fold, load, maximum, sqrt
 from anydml.ir.fetches import gathered
 from anydml.ir.patterns import copy_of
-from anydml.ir.verbs import Map, Scan, Scatter, Sort
+from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ class Row:
     verb: Primitive
     bytes: int
     asked: float | None = None
+    eager: Callable[[Any], Callable[[], Any]] | None = None
+    """The same by PyTorch, given its module: then the share that is asked is of its speed."""
 
 
 def packed(tensor: str, of: DataType, *sizes: int) -> View:
@@ -84,10 +88,79 @@ def rows(size: int) -> Iterator[Row]:
     lines = packed("a", F32, many, 1024), packed("y", F32, many, 1024)
     yield Row("running sum of rows", Scan(lines[:1], lines[1], 1, "sum", reverse=False, exclusive=False), 2 * size, 0.9)
     yield Row("running sum of a line", Scan((a,), y, 0, "sum", reverse=False, exclusive=False), 2 * size, 0.55)
+    yield Row("exclusive sum of rows", Scan(lines[:1], lines[1], 1, "sum", reverse=False, exclusive=True), 2 * size)
+    yield from reduced(max(count // 8192, 1))
     few = max(many // 64, 1)
     source = packed("a", F32, few, 65536)
     yield Row("sort lines of 65,536", Sort((source,), packed("y", U32, few, 65536), 1, largest=False), few * 2**19)
     yield Row("top 16 of lines of 65,536", Sort((source,), packed("y", U32, few, 16), 1, largest=True), few * 2**18)
+
+
+def reduced(many: int) -> Iterator[Row]:
+    """Softmax, norms and sums of so many rows."""
+    for of, length, asked in ((F32, 1024, 0.9), (F32, 4096, 0.9), (F32, 64, None), (F16, 1024, None)):
+        x, y = packed("a", of, many, length), packed("y", of, many, length)
+        element = load(0, of).to(F32)
+        apart = element - fold("max", element)
+        power = call("exp", apart)
+        size, name = many * length * of.size_in_bytes, f"{many}x{length} {of.name}"
+        soft = (power / fold("sum", power)).to(of)
+        yield Row(f"softmax {name}", Reduce((x,), y, soft, 1), 2 * size, asked, along(of, many, length, "softmax"))
+    log = apart - call("log", fold("sum", power))
+    yield Row(
+        f"log softmax {name}", Reduce((x,), y, log.to(of), 1), 2 * size, None, along(of, many, length, "log_softmax")
+    )
+    for length in (1024, 4096):
+        x, y = packed("a", F32, many, length), packed("y", F32, many, length)
+        scale, bias = (View(key, F32, (many, length), (0, 1)) for key in "bc")
+        element, size, name = load(0, F32), 4 * many * length, f"{many}x{length}"
+        apart = element - fold("sum", element) / float(length)
+        by = 1.0 / sqrt(fold("sum", apart * apart) / float(length) + 1e-5)
+        norm = fma(apart * by, load(1, F32), load(2, F32))
+        yield Row(f"layer norm {name}", Reduce((x, scale, bias), y, norm, 1), 2 * size, None, normed(many, length))
+        root = 1.0 / sqrt(fold("sum", element * element) / float(length) + 1e-5)
+        yield Row(f"RMS norm {name}", Reduce((x, scale), y, element * root * load(1, F32), 1), 2 * size)
+        total = Reduce((x,), packed("y", F32, many, 1), fold("sum", element), 1)
+        yield Row(f"sum of rows {name}", total, size, None, along(F32, many, length, "sum"))
+
+
+def along(of: DataType, many: int, length: int, name: str) -> Callable[[Any], Callable[[], Any]]:
+    """A method of PyTorch's along rows."""
+
+    def make(torch: Any) -> Callable[[], Any]:
+        x = torch.randn(many, length, device="cuda").to(torch.float16 if of is F16 else torch.float32)
+        return lambda: getattr(x, name)(-1)
+
+    return make
+
+
+def normed(many: int, length: int) -> Callable[[Any], Callable[[], Any]]:
+    """PyTorch's layer norm."""
+
+    def make(torch: Any) -> Callable[[], Any]:
+        x, scale, bias = (torch.randn(*sizes, device="cuda") for sizes in ((many, length), (length,), (length,)))
+        return lambda: torch.nn.functional.layer_norm(x, (length,), scale, bias)
+
+    return make
+
+
+def by_torch(row: Row) -> float | None:
+    """The seconds that PyTorch takes; None without it."""
+    if row.eager is None or importlib.util.find_spec("torch") is None:
+        return None
+    torch: Any = importlib.import_module("torch")
+    if not torch.cuda.is_available():
+        return None
+    run, times = row.eager(torch), 100
+    for _ in range(times):
+        run()
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(times):
+        run()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end)) / times / 1e3
 
 
 def contents(view: View, rng: np.random.Generator) -> np.ndarray[Any, Any]:
@@ -160,6 +233,10 @@ def main() -> None:
         del launch, kept
         speed = speed or row.bytes / taken
         share, asked = row.bytes / taken / speed, "" if row.asked is None else f"asked {row.asked:.2f}"
+        if (eager := by_torch(row)) is not None:
+            asked = f"{eager / taken:.2f} of PyTorch's, {eager * 1e6:.1f} us  {asked}"
+        elif row.eager is not None and asked:
+            asked += " of PyTorch's"
         print(f"{row.name:28} {taken * 1e6:10.1f} us {row.bytes / taken / 1e9:9.1f} GB/s {share:6.2f} of copy  {asked}")
 
 

@@ -233,20 +233,23 @@ class _Rows:
         self.kept: dict[Expr, list[str]] = {}
         """By node, its names for all elements of an invocation."""
         if not self.is_empty:
-            self._share(varying, width, is_checked=bool(verb.checks))
+            self._share(verb, varying, width)
 
-    def _share(self, varying: set[Expr], width: int, *, is_checked: bool) -> None:
+    def _share(self, verb: Reduce, varying: set[Expr], width: int) -> None:
         """Find the invocations of a row, the steps that each has, and what is moved 16 bytes a step."""
         loads = len(self.leaves.loads)
-        is_along = any(row[-1] == 1 for row in self.along.strides[:loads] if row)
+        # Narrow elements are parts of words, and wide ones two: their own views say whether they are neighbours.
+        is_along = any(row[-1] == 1 for row in self.along.strides[:loads] if row) or any(
+            verb.sizes[-1] > 1 and view.strides[-1] == 1 for view in verb.sources if view.sizes == verb.sizes != ()
+        )
         is_long = self.length > SHORTEST if is_along else self.length > SHORT and self.count < MANY
         moved = [v for v in range(len(self.along.strides)) if v < loads or v >= len(self.read)]
-        self.quads = [v for v in moved if self._is_quad(v)] if is_long and width > 1 and not is_checked else []
+        self.quads = [v for v in moved if self._is_quad(v)] if is_long and width > 1 and not verb.checks else []
         self.width = QUAD if self.quads else 1
         self.lanes, self.each, self.is_held, dear = 1, 1, False, 0
         self.steps = -(-self.length // self.width)
         passes = find_passes(self.leaves.values, self.values, varying, dear=DEAR)
-        if is_long and not is_checked:
+        if is_long and not verb.checks:
             most = EACH // self.width if self.quads else EACH // 2
             leaves = [node for one in passes for node in dict.fromkeys(one.leaves) if node in varying]
             numbers = sum(len(one.keeps) for one in passes) + sum(leaves.count(node) > 1 for node in {*leaves})
