@@ -175,11 +175,15 @@ class _Tree:
         self.types, self._read, self._made = types, read, dict[Expr, Value]()
         self._folded: set[Expr] = set()
         """What folds take, which go on with double-floats."""
+        self._placed: set[Expr] = set()
+        """What is computed of coordinates, whose places double-floats are precise enough for."""
 
     def of(self, root: Expr) -> Value:
         self._folded |= {arg for node in walk(root) if node.op in FOLDS for arg in node.args}
         for node in walk(root):
             if node not in self._made:
+                if node.op == "coordinate" or not self._placed.isdisjoint(node.args):
+                    self._placed.add(node)
                 self._made[node] = self._change(node, [self._made[arg] for arg in node.args])
         return self._made[root]
 
@@ -204,7 +208,7 @@ class _Tree:
             return self._of_words(node, [arg for arg in args if isinstance(arg, Words)], is_signed=kind is I64)
         if kind is F64:
             bits = [arg for arg in args if isinstance(arg, Double)]
-            is_full = len(bits) == len(args) and any(arg.is_full for arg in bits)
+            is_full = len(bits) == len(args) and any(arg.is_full for arg in bits) and node not in self._placed
             if is_full and node.op in _BY_BITS and node not in self._folded:
                 return Double(_BY_BITS[node.op](*(arg.words for arg in bits)), is_full=True)
             return self._of_doubles(node, [_pair(arg) for arg in args])

@@ -81,7 +81,7 @@ def test_random_rows(random: Random) -> None:
     agree(Reduce((x,), y, value, 1, (length,)), arrays, offset=random.choice((0, 0, 4, 16)))
 
 
-@pytest.mark.parametrize("length", [17, 1000, 1026, 4096, 8192, 9000])
+@pytest.mark.parametrize("length", [1, 17, 1000, 1026, 4096, 8192, 9000])
 @pytest.mark.parametrize("of", [F32, F16])
 def test_softmax_and_norms(length: int, of: DataType) -> None:
     """Within what the order of sums explains; a row and a column of factors beside."""

@@ -397,7 +397,8 @@ class _Rows:
         body, writes, reads = self.body, self.legal.writes, len(self.read)
         later = {node for after in self.passes[number + 1 :] for node in after.leaves} if self.is_held else set()
         quads = {node: v for v, node in enumerate(self.leaves.loads) if v in self.quads}
-        stops = [node for node in dict.fromkeys(one.stops) if node.op != "const"]
+        same = [node for fold in folds for node in fold.taken if not self.changes[node]]
+        stops = [node for node in dict.fromkeys((*one.stops, *same)) if node.op != "const"]
         moved = {node: quads[node] for node in stops if node in quads and node not in self.kept}
         given = [node for node in stops if node in body.names or node in self.kept or node in moved]
         read = [node for node in stops if node.op == "load" and node in later and node not in given]
