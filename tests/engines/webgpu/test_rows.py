@@ -127,5 +127,5 @@ def test_what_is_no_number(length: int, number: float) -> None:
     x[length + 77] = number
     views = packed("x", F32, (3, length)), packed("y", F32, (3, 1))
     for name in ("max", "min", "sum", "product"):
-        verb = Reduce(views[:1], views[1], fold(name, load(0, F32)), 1, (length,))  # type: ignore[arg-type]
+        verb = Reduce(views[:1], views[1], fold(name, load(0, F32)), 1, (length,))
         agree(verb, {"x": x, "y": np.zeros(3, np.float32)})

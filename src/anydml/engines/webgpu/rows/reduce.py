@@ -69,9 +69,8 @@ def plan_reduce(verb: Reduce, memory: Memory) -> Program:
     found = rows(QUAD)
     if found.is_empty:
         return checked(verb.checks, KernelProgram.of(memory.name), memory)
-    kernel: Bindable = found.kernel()
-    if found.starts:
-        kernel = Aligned(kernel, lambda: rows(1).kernel(), found.starts)
+    wide = found.kernel()
+    kernel: Bindable = Aligned(wide, lambda: rows(1).kernel(), found.starts) if found.starts else wide
     return checked(verb.checks, KernelProgram.of(memory.name, kernel), memory)
 
 
