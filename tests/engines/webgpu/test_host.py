@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -151,3 +153,27 @@ def test_a_copy_comes_after_what_was_dispatched() -> None:
     x.copy_from(np.zeros(2**20, np.float32))
     assert (out.numpy() == 2).all()
     assert not x.numpy().any()
+
+
+_LARGE = """
+import numpy as np, anydml as dml
+x = dml.to_device(np.ones(2**23, np.float32), "webgpu")
+x.copy_from(x.numpy())
+"""
+
+
+def test_a_process_ends_well_after_large_copies() -> None:
+    """No mapping is on its way when Python has gone, which would be told of it."""
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", _LARGE], check=True, timeout=120)  # noqa: S603 - our own code
+
+
+@pytest.mark.parametrize(
+    "line", ["t0[0] = nonsense;", "t0[0] = 1u / 0u;", "t0[0] = bitcast<u32>(1.0 / 0.0);", "}", "\0"]
+)
+def test_a_text_that_naga_refuses_is_an_error(line: str) -> None:
+    gpu: Any = dml.Device("webgpu").engine._memory.gpu  # type: ignore[attr-defined]  # the engine's own
+    head = "@group(0) @binding(0) var<storage, read_write> t0: array<u32>;"
+    text = f"{head} @compute @workgroup_size(64) fn main() {{ {line} }}"
+    with pytest.raises(dml.MissingDependencyError, match=r"could not compile a kernel .* use Device\(\"cpu\"\)"):
+        gpu.pipeline(text, 1, 0, has_uniform=False)

@@ -37,6 +37,7 @@ def why_missing() -> str:
     except Exception as error:  # noqa: BLE001 - a driver's own
         return f"wgpu could not be loaded ({show(error)})"
     if not there:
+        import_alone("anydml.engines.webgpu.device")
         from anydml.engines.webgpu.device import passed_over
 
         found = f"only {', '.join(over)} by OpenGL" if (over := passed_over()) else "none"

@@ -92,8 +92,6 @@ class Transfers:
         while len(slots) < count:
             mode = lib.WGPUMapMode_Write if kind == "write" else lib.WGPUMapMode_Read
             slots.append(_Slot(self._create(size, mode | (_COPY_SRC if kind == "write" else _COPY_DST))))
-            if kind == "write":
-                self._map(slots[-1], mode, size)
         return slots
 
     def _map(self, slot: _Slot, mode: int, size: int) -> None:
@@ -155,7 +153,7 @@ class Transfers:
         slots = self._ring("write", chunk, SLOTS)
         for k, at in enumerate(range(0, data.size, chunk)):
             slot, part = slots[k % SLOTS], data[at : at + chunk]
+            self._map(slot, gpu.lib.WGPUMapMode_Write, chunk)  # and not before: none may be on its way at exit
             copy(self._mapped(slot, chunk)[: part.size], part)
             gpu.lib.wgpuBufferUnmap(slot.handle)
             slot.index = self._copy(slot.handle, 0, handle, offset + at, part.size)
-            self._map(slot, gpu.lib.WGPUMapMode_Write, chunk)
