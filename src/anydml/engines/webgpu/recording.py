@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from anydml.core.device_memory import Bytes
     from anydml.engines.webgpu.launch import Kernel
 
-MOST_BUFFER = 256 * 1024 * 1024
-"""Bytes of a buffer that every browser has; the page asks for more where a recording needs more."""
 _numbers = itertools.count()
 
 
