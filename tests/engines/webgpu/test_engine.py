@@ -152,3 +152,20 @@ def test_a_forked_child_is_told_that_it_has_no_device(gpu: WebGpuEngine) -> None
     child.start()
     assert answers.get().startswith("Device: a WebGPU device cannot be used in a child process")
     child.join()
+
+
+@pytest.mark.parametrize("type", [np.float32, np.float16])
+@pytest.mark.parametrize("batch", [1, 3, 4])
+def test_steps_over_time_begin_within_words(type: type[np.generic], batch: int) -> None:
+    """Whether a sequence goes on is a byte for each of a batch, and a step of FLOAT16 may be half a word."""
+    rng = np.random.default_rng(batch)
+    x = rng.normal(size=(1, 5, batch, 3)).astype(type)
+    weight, recurrence = (rng.normal(size=(1, 4, n, 1)).swapaxes(2, 3).reshape(1, 1, 4, n).astype(type) for n in (3, 1))
+    lengths = np.array([1, 4, 2, 5][:batch], np.uint32).reshape(1, 1, 1, batch)
+    given: dict[str, Any] = {"sequence_lengths": lengths, "activation_descs": ["SIGMOID", "TANH", "TANH"]}
+    found, wanted = (
+        dml.lstm(x, weight, recurrence, output_single=True, device=name, **given) for name in ("webgpu", "reference")
+    )
+    tolerance = 1e-6 if type is np.float32 else 2e-3
+    np.testing.assert_allclose(found.sequence, wanted.sequence, atol=tolerance)
+    np.testing.assert_allclose(found.single, wanted.single, atol=tolerance)

@@ -38,6 +38,8 @@ class NhwcLayout:
 class Traits:
     """What graph passes ask of an engine; the defaults are those of one without kernels of its own for any of it."""
 
+    alignment: int = 1
+    """Bytes: where programs are bound to begins at multiples of so many."""
     weight_only_rows: Mapping[tuple[DataType, int], int] = field(default_factory=dict)
     """By the type of activations and the bits of a weight: up to how many rows (M) a product reads packed weights.
     Activations that are quantised dynamically are INT8; those of other types are the limit where it is not there."""

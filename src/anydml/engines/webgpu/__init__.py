@@ -58,7 +58,7 @@ class WebGpuEngine(TableEngine):
     """WGSL kernels over the memory of one device."""
 
     name = "webgpu"
-    traits = Traits()
+    traits = Traits(alignment=4)  # memory is words
 
     def __init__(self, index: int = 0, *, is_precise: bool = True) -> None:
         import_alone("anydml.engines.webgpu.memory", "anydml.engines.webgpu.probe")

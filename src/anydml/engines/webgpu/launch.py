@@ -92,6 +92,8 @@ class Row:
         entries, words = [], [0]
         for binding in kernel.bindings:
             base, block, offset = memory.find(places[binding.tensor] + binding.first)
+            if offset % WORD:
+                raise AssertionError(f"{binding.tensor} begins within a word")
             aligned = offset // gpu.offset_alignment * gpu.offset_alignment
             size = -(-(offset - aligned + binding.size) // QUAD) * QUAD
             if size > gpu.largest_binding:
