@@ -160,7 +160,7 @@ def test_the_module_of_pictures_is_a_function_too() -> None:
 @pytest.mark.parametrize(
     ("call", "hint"),
     [
-        (lambda: dml.Device("gpu"), "did you mean 'cuda'?"),  # type: ignore[arg-type,unused-ignore]
+        (lambda: dml.Device("gpu"), "did you mean 'webgpu'?"),  # type: ignore[arg-type,unused-ignore]
         (lambda: dml.TensorDesc("flot32", (2,)), "got 'flot32'; did you mean FLOAT32?"),
         (lambda: dml.cumulative_summation(X, 0, "down"), "got 'down'; did you mean DECREASING?"),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.reduce(X, "mean"), "did you mean AVERAGE?"),  # type: ignore[call-overload,unused-ignore]

@@ -247,7 +247,7 @@ def test_a_model_whose_weights_lie_beside_it(tmp_path: Any) -> None:
         ({"inputs": {"x": ROWS}}, "must have an array for 'b'"),
         ({"batch_axis": 2}, "batch_axis must .*1.*; got 2"),
         ({"batch_axis": "a"}, "batch_axis must be a whole number"),
-        ({"device": "gpu"}, "no device 'gpu'.*did you mean 'cuda'"),
+        ({"device": "gpu"}, "no device 'gpu'.*did you mean 'webgpu'"),
         (
             {"inputs": {"x": ROWS.astype("float64"), "b": ROWS[0, :3]}},
             r"x must be of float32.*pass x.astype\('float32'\)",
