@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 import anydml as dml
-import anydml.onnxruntime as ort
-from anydml.onnx.lower import tracer
 from onnx_models import helper, model, node, onnx
 from session_scripts import CPU, SCRIPTS, X, broken, network, opened, pickled_by_path, profiled, strings, typed
+
+import anydml.onnxruntime as ort  # isort: skip - after the models, which leave this out where onnx is missing
+from anydml.onnx.lower import tracer  # isort: skip - likewise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
