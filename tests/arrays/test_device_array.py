@@ -187,7 +187,7 @@ def test_pythons_operators(doubles: list[DoubleEngine]) -> None:
     with pytest.raises(TypeError):
         d + "text"  # type: ignore[operator]
     assert d in {d: 1}
-    assert not d == "text"  # noqa: SIM201 - both are asked
+    assert not d == "text"  # noqa: SIM201 - == and != are two methods
     assert d != "text"
 
 

@@ -376,6 +376,7 @@ class DeviceArray:
     def __rmod__(self, other: Operand) -> DeviceArray: return _apply("mod", other, self)
     def __matmul__(self, other: Operand) -> DeviceArray: return _apply("matmul", self, other)
     def __rmatmul__(self, other: Operand) -> DeviceArray: return _apply("matmul", other, self)
+    # Of elements, as NumPy's are, where `object` has them give a bool.
     def __eq__(self, other: object) -> DeviceArray: return _apply("eq", self, other)  # type: ignore[override]
     def __ne__(self, other: object) -> DeviceArray: return _apply("ne", self, other)  # type: ignore[override]
     def __lt__(self, other: Any) -> DeviceArray: return _apply("lt", self, other)

@@ -1,7 +1,8 @@
-"""The answer itself, every element of it, where that is not too much to read."""
+"""The answer itself, every element of it, where that is not too much to read; and its recording for a browser."""
 
 from __future__ import annotations
 
+import base64
 import functools
 import math
 import re
@@ -9,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.arrays import allocate
+from anydml.arrays.device_array import DeviceArray
 from anydml.arrays.nibbles import numbers_in, pack
+from anydml.core.enums import DataType
+from anydml.engines.webgpu import WebGpuEngine
+from anydml.engines.webgpu.page import Port, page_of
+from anydml.engines.webgpu.recording import Recording
 from anydml.explain import shown_inputs
 from anydml.runtime.device import Device
 
@@ -32,6 +39,26 @@ def answers_of(desc: OperatorDesc, arrays: Sequence[Any]) -> list[dict[str, str]
         {"name": name, "text": _written(output, tensor)}
         for (name, tensor), output in zip(desc.outputs().items(), outputs, strict=True)
     ]
+
+
+def recording_of(desc: OperatorDesc, arrays: Sequence[Any]) -> dict[str, Any]:
+    """What a browser carries out on its own GPU, with the inputs inside, and the bytes of each output from here."""
+    inputs = inputs_of(desc, arrays)
+    wanted = [np.ascontiguousarray(array) for array in compute(reference(), desc, inputs)]
+    with Recording() as recording:
+        device = Device.over(WebGpuEngine.over(recording))
+        given = [DeviceArray.of(array, recording.name) for array in inputs]
+        out = [
+            allocate(one.data_type, one.sizes, one.strides, memory=recording.name) for one in desc.outputs().values()
+        ]
+        found = recording.record(lambda: compute(device, desc, given, out))
+        ports = [
+            Port(name, DataType(array.dtype), array.shape, recording.place(array.address, array.nbytes))
+            for name, array in zip(desc.outputs(), found, strict=True)
+        ]
+        page = page_of(recording, [], ports, desc.type.name)
+    answers = [base64.b64encode(array.tobytes()).decode() for array in wanted]
+    return {"recording": page.recording, "weights": base64.b64encode(page.weights).decode(), "answers": answers}
 
 
 def is_small(desc: OperatorDesc) -> bool:

@@ -11,8 +11,8 @@ from anydml.core.errors import DescriptionError, DmlError, Fault
 from anydml.core.operator_type import function_name
 from anydml.explain import explain
 from anydml.explain.html import bare_fragment
-from anydml.explore import live, page
-from anydml.explore.answer import answers_of
+from anydml.explore import page
+from anydml.explore.answer import answers_of, is_small, recording_of
 from anydml.explore.form import (
     LEVEL_KEY,
     command_line,
@@ -122,6 +122,15 @@ def _followed(cls: type[OperatorDesc], desc: OperatorDesc, picture: Picture) -> 
     return found
 
 
+def _record(cls: type[OperatorDesc], state: State) -> dict[str, Any]:
+    """The recording of a form."""
+    reading = read_form(cls, state)
+    if reading.desc is None or reading.faults or not is_small(reading.desc):
+        rule = "the form must be valid, and its tensors small enough to be written out"
+        raise DescriptionError("anydml explore", Fault(field="state", rule=rule))
+    return recording_of(reading.desc, reading.arrays)
+
+
 def _ask(answer: Callable[[type[OperatorDesc], Any], Any]) -> Callable[[Any], Any]:
     def asked(given: Any) -> Any:
         if not isinstance(given, dict) or not isinstance(given.get("operator"), str):
@@ -135,7 +144,7 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
     "operators": lambda _given: list_operators(),
     "form": _ask(lambda cls, _state: describe_form(cls)),
     "look": _ask(lambda cls, state: look(cls, read_state(cls, state))),
-    "record": _ask(lambda cls, state: live.record(cls, read_state(cls, state))),
+    "record": _ask(lambda cls, state: _record(cls, read_state(cls, state))),
 }
 """The questions that the page's half asks, by name: JSON in, JSON out."""
 

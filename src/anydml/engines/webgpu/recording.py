@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from anydml.core.device_memory import memories
 from anydml.core.errors import Fault, UnsupportedError
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from anydml.core.device_memory import Bytes
     from anydml.engines.webgpu.launch import Kernel
+
+Result = TypeVar("Result")
 
 _numbers = itertools.count()
 
@@ -102,6 +104,12 @@ class Recording:
 
     def __exit__(self, *_: object) -> None:
         del memories[self.name]
+
+    def record(self, run: Callable[[], Result]) -> Result:
+        """Record a run, after one that does what is done once; what the second gives."""
+        run()
+        self.is_running = True
+        return run()
 
     @property
     def _now(self) -> list[Write | Copy | Dispatched]:

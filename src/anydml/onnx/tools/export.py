@@ -41,9 +41,7 @@ def export_page(
         required = {name: info for name, info in loaded.inputs.items() if not info.is_optional}
         made = make_up(required, sizes, loaded.index_limits(sizes), 0, None)
         inputs = {name: DeviceArray.of(np.asarray(array), recording.name) for name, array in made.items()}
-        loaded.run(inputs)  # what is done once: constants are laid out and computed, and a run that nobody looks at
-        recording.is_running = True
-        outputs = loaded.run(inputs)
+        outputs = recording.record(lambda: loaded.run(inputs))
         return page_of(recording, _ports(recording, inputs), _ports(recording, outputs), title or loaded.name)
 
 

@@ -138,8 +138,9 @@ def _split(verb: Reduce, product: Product, parts: int) -> tuple[Product, Reduce]
     fold = product.found.fold
     folded = list(walk(*fold.args))
     loads = {int(node.value) for node in walk(verb.value, known=(fold,)) if node.op == "load"}
-    is_plain = not any(node.op in ("coordinate", "fetch") for node in folded) and fold.type is not None
-    if verb.depth != 1 or verb.also or not is_plain or any(verb.sources[k].strides[-1] for k in loads):
+    if fold.type is None or any(node.op in ("coordinate", "fetch") for node in folded):
+        return None
+    if verb.depth != 1 or verb.also or any(verb.sources[k].strides[-1] for k in loads):
         return None
     *kept, terms = verb.sizes
     each, count = terms // parts, math.prod(kept)
@@ -149,7 +150,6 @@ def _split(verb: Reduce, product: Product, parts: int) -> tuple[Product, Reduce]
         *steps, step = view.strides
         return replace(view, sizes=sizes, strides=(each * step, *steps, step))
 
-    assert fold.type is not None  # noqa: S101 - for type checkers: asked above
     lies = packed_strides(tuple(kept))
     partial = View(PARTS, fold.type, (*sizes[:-1], 1), (count, *lies, 0))
     sources = [replace(view, sizes=(*kept, parts), strides=(*view.strides[:-1], 0)) for view in verb.sources]
