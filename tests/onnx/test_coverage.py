@@ -442,12 +442,12 @@ def _cached(run: Cache, dtype: Any = np.float32, width: int = SIZE) -> dict[str,
     }
 
 
-def _compare_cached(inputs: dict[str, Any], run: Cache, *, strict: bool = True, **attributes: Any) -> None:
+def _compare_cached(inputs: dict[str, Any], run: Cache, **attributes: Any) -> None:
     """What is asked of keys that are there; where a cache has room for more, ONNX Runtime leaves memory as it was."""
     proto = _model(GQA, inputs, ["y", "present_key", "present_value"], 17, **HEADS, **attributes)
     feeds = {name: value for name, value in inputs.items() if value is not None}
     output, *wanted = session_of(proto).run(None, feeds)
-    found = dml.onnx.load(proto, strict=strict).run(feeds)
+    found = dml.onnx.load(proto, strict=True).run(feeds)
     for b, count in enumerate(run.counts):  # beyond them are the padding's
         np.testing.assert_allclose(found["y"][b, :count], output[b, :count], rtol=0, atol=4e-6 * np.abs(output).max())
     for name, there in zip(("present_key", "present_value"), wanted, strict=True):
@@ -551,13 +551,77 @@ def test_what_is_in_a_cache_after_the_last_key_counts_for_nothing() -> None:
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("kind", ["PER_TENSOR", "PER_CHANNEL"])
 @pytest.mark.parametrize("run", [Cache(1, 1, 16, (7, 4), 7), Cache(4, 4, 0, (4, 4), 4)])
-def test_caches_of_few_bits_are_the_hosts(run: Cache, kind: str, bits: int) -> None:
+def test_caches_of_few_bits(run: Cache, kind: str, bits: int) -> None:
     dtype, width = (np.int8, SIZE) if bits == 8 else (np.uint8, SIZE // 2)
     sizes = (1,) if kind == "PER_TENSOR" else (2, 1, SIZE)
     scales = {name: np.abs(_floats(*sizes)) / 20 + np.float32(0.01) for name in ("k_scale", "v_scale")}
     none = dict.fromkeys(("cos", "sin", "position_ids", "attention_bias", "head_sink"))
     attributes = {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": bits}
-    _compare_cached({**_cached(run, dtype, width), **none, **scales}, run, strict=False, **attributes)
+    _compare_cached({**_cached(run, dtype, width), **none, **scales}, run, **attributes)
+    if run.past:
+        change = {"head_sink": np.array([-1, 0, 0.5, 2], np.float32)}
+        _compare_cached({**_cached(run, dtype, width), **none, **change, **scales}, run, softcap=1.5, **attributes)
+
+
+@pytest.mark.parametrize("run", [*ROOMY, SHARED[1], Cache(4, 4, 0, (4, 2), 4)])
+def test_queries_that_see_all_keys(run: Cache) -> None:
+    _compare_cached(_cached(run), run, causal=0)
+
+
+@pytest.mark.parametrize("run", [ROOMY[0], ROOMY[1], ROOMY[4]])
+@pytest.mark.parametrize("shown", [1, 2])
+def test_scores_as_an_output(run: Cache, shown: int) -> None:
+    inputs = _cached(run)
+    outputs = ["y", "present_key", "present_value", "scores"]
+    proto = _model(GQA, inputs, outputs, 17, **HEADS, qk_output=shown, softcap=1.5)
+    wanted = session_of(proto).run(["scores"], inputs)[0]
+    found = dml.onnx.load(proto, strict=True).run(inputs)["scores"]
+    assert found.shape == (len(run.counts), 4, run.queries, run.total)
+    for b, count in enumerate(run.counts):
+        np.testing.assert_allclose(found[b, ..., :count], wanted[b, ..., :count], rtol=0, atol=4e-6)
+
+
+@pytest.mark.parametrize("run", [Cache(3, 3, 0, (3, 2), 3), Cache(1, 1, 16, (7, 4), 7)])
+def test_positions_of_a_prompt_begin_with_the_first_that_is_given(run: Cache) -> None:
+    """ONNX Runtime looks at no other; of a step at all."""
+    positions = np.array([[5, 7, 2], [3, 1, 9]])[:, : run.queries]
+    inputs = {**_cached(run), "cos": _floats(20, 8), "sin": _floats(20, 8), "position_ids": positions}
+    _compare_cached(inputs, run, do_rotary=1)
+
+
+@pytest.mark.parametrize("steps", [[1] * 12, [3, 1, 5, 1, 1, 1]])
+@pytest.mark.parametrize(("window", "room", "bits"), [(3, 3, 0), (3, 5, 0), (2, 6, 8), (4, 4, 4)])
+def test_a_cache_that_slides_holds_what_the_window_reads(steps: list[int], window: int, room: int, bits: int) -> None:
+    """The same answers as by a cache of all keys; ONNX Runtime's cache, but for rows that are nobody's."""
+    attributes: dict[str, Any] = {**HEADS, "local_window_size": window, "do_rotary": 1}
+    dtype, width = (np.float32, 32) if not bits else (np.int8, 32) if bits == 8 else (np.uint8, 16)
+    more: dict[str, Any] = {"cos": _floats(20, 8), "sin": _floats(20, 8)}
+    if bits:
+        attributes |= {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR", "kv_cache_bit_width": bits}
+        scale = np.array([0.05 if bits == 8 else 0.4], np.float32)
+        more |= {**dict.fromkeys(("position_ids", "attention_bias", "head_sink")), "k_scale": scale, "v_scale": scale}
+    caches = [np.zeros((1, 2, size, width), dtype) for size in (16, 16, room, room)]
+    total, gap = 0, room - window + 1
+    outputs = ["y", "k", "v"]
+    for count in steps:
+        total += count
+        given = {"query": _floats(1, count, 128), "key": _floats(1, count, 64), "value": _floats(1, count, 64)}
+        said = {"seqlens_k": np.array([total - 1], np.int32), "total": np.array([total], np.int32)}
+        answers = []
+        for first, options in ((0, {}), (2, {"sliding_window_cache": 1})):
+            past = dict(zip(("past_key", "past_value"), caches[first : first + 2], strict=True))
+            inputs = {**given, **past, **said, **more}
+            feeds = {name: value for name, value in inputs.items() if value is not None}
+            proto = _model(GQA, inputs, outputs, 17, **attributes, **options)
+            answers.append(dml.onnx.load(proto, strict=True, device="reference").run(feeds))
+            caches[first : first + 2] = answers[-1]["k"], answers[-1]["v"]
+        np.testing.assert_allclose(answers[1]["y"], answers[0]["y"], rtol=0, atol=4e-6)
+        held = total - gap * max(-(-(total - room) // gap), 0)
+        for name, wanted in zip(outputs, session_of(proto).run(None, feeds), strict=True):
+            sizes = (slice(None), slice(None), slice(held if name != "y" else None))
+            np.testing.assert_allclose(answers[1][name][sizes], wanted[sizes], rtol=0, atol=4e-6)
+            if name != "y":
+                np.testing.assert_array_equal(answers[1][name][sizes], answers[0][name][:, :, total - held : total])
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from anydml.onnx.lower.cumulative import within
 from anydml.onnx.lower.data_movement import convert, retyped, spread, transposed
 from anydml.onnx.lower.elementwise import common_shape, compute
 from anydml.onnx.lower.indexing import take_blocks
+from anydml.onnx.lower.kv_cache import by_heads, few_bits, from_row, placed, slid
 from anydml.onnx.lower.matmul import exact, multiply
 from anydml.onnx.lower.normalization import rms_normalised
 from anydml.onnx.lower.qdq_to_int8 import Whole
@@ -28,6 +29,8 @@ from anydml.onnx.lower.values import Parts, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from anydml.onnx.lower.kv_cache import Slide
 
 
 # RotaryEmbedding, and the rules of ONNX's Attention
@@ -303,17 +306,23 @@ def _attend_to_itself(
 
 def group_query_attention(node: BoundNode) -> list[Value | None]:
     """GroupQueryAttention: a cache of keys and values, whose new ones may be turned by their positions first."""
-    _refuse_others(node, (12, 13), 3)
-    for name, usual in {"causal": 1, "sliding_window_cache": 0, "kv_cache_bit_width": 0, "qk_output": 0}.items():
-        if node.integer(name) != usual:
-            node.unsupported(name, f"{name} is not supported")
-    window = node.integer("local_window_size")
+    window, slides = node.integer("local_window_size"), bool(node.integer("sliding_window_cache"))
+    is_causal, shown = bool(node.integer("causal")), node.integer("qk_output")
     if window == 0 or window < -1:
         rule = "local_window_size must be -1, for all keys, or at least 1"
         node.refuse("local_window_size", rule, value=window)
+    if not is_causal and window > 0:
+        node.refuse("local_window_size", "local_window_size must be -1 where causal is 0", value=window)
+    if shown not in (0, 1, 2) or (shown and not (node.output_count > 3 and node.outputs[3])):
+        rule = "qk_output must be 0, or 1 or 2 with the output output_qk: scores before or after their softmax"
+        node.refuse("qk_output", rule, value=shown)
+    if not shown and node.output_count > 3 and node.outputs[3]:
+        node.refuse("qk_output", "qk_output must be 1 or 2 for the output output_qk", value=shown)
     query, key, value = node.input(0), node.optional(1), node.optional(2)
     heads, shared = _heads(node, "num_heads"), _heads(node, "kv_num_heads")
     node.check_rank("query", query, 3)
+    if heads % shared:
+        node.refuse("num_heads", f"num_heads must be a multiple of kv_num_heads, {shared}", value=heads)
     if key is None:
         size = query.shape[2] // (heads + 2 * shared)
         query, key, value = _columns(node, query, [heads * size, shared * size, shared * size])
@@ -325,13 +334,23 @@ def group_query_attention(node: BoundNode) -> list[Value | None]:
         rule = f"key and value must have the batch and the length of query, {query.shape[:2]}, before their heads"
         node.refuse("key", rule, value=key.shape, found=f"{key.shape} and {value.shape}")
     past = [_some(node.optional(i)) for i in (3, 4)]
+    scales = {f"{name}_scale": (f"{name}_quant_type", node.optional(i)) for i, name in ((12, "k"), (13, "v"))}
+    few = few_bits(node, scales, shared, query.shape[2] // heads)
     room = past[0].shape[2] if past[0] is not None else 0
-    total, known = _total(node, new, past), element_of(DataType.INT32)
-    lengths = _past_lengths(node, (batch, length, total), max(total, room))
+    if slides and not (0 < window <= room and new):
+        rule = "sliding_window_cache needs new keys, a local_window_size, and a past of at least as many rows"
+        node.refuse("sliding_window_cache", rule, value=(window, room))
+    total = _total(node, new, past, slides=slides)
+    lengths = _past_lengths(node, (batch, length, total), total if slides else max(total, room), slides=slides)
     query, key = _normalised_by_head(node, query, heads, key, shared)
-    steps = compute(node, dml.add, node.tracer.reshape(lengths, (batch, 1)), Value.of(known, [range(length)]))
+    steps = _by_step(node, lengths, length)
     if node.integer("do_rotary"):
-        positions = node.optional(9) if total != length else None
+        positions = node.optional(9)
+        if positions is not None and total == length:  # of a prompt ONNX Runtime looks at the first alone
+            node.check_shape("position_ids", positions, (batch, length))
+            first = take(node, positions, (0, 0), (1, 1), (1, 1))
+            rest = node.tracer.fill(dml.fill_value_sequence, positions.element, (1, length), 0, 1)
+            positions = spread(node, compute(node, dml.add, first, rest), (batch, length))
         angles = (node.input(7), node.input(8), steps if positions is None else positions)
         check_caches(node, *angles[:2])
         interleaved = bool(node.integer("rotary_interleaved"))
@@ -339,27 +358,64 @@ def group_query_attention(node: BoundNode) -> list[Value | None]:
             _turned(node, x, count, angles, interleaved=interleaved) if x.count else x
             for x, count in ((query, heads), (key, shared))
         )
-    if not new and past[0] is not None and past[1] is not None:  # another layer has put them into the cache
-        key, value = (_rows(node, one, lengths, length) for one in past if one is not None)
-    room = max(total, room)
-    tensors: dict[str, Value | None] = dict(zip(_PARTS, (query, key, value), strict=True))
-    tensors["past_sequence_lengths"] = lengths
-    for name, one in zip(("past_key", "past_value"), past, strict=True):
-        if one is not None and one.shape[2] < room:
-            rest = node.tracer.fill(dml.fill_value_constant, one.element, _long(one, room - one.shape[2]), 0)
-            tensors[name] = node.tracer.apply_to_list(dml.join, [one, rest], _long(one, room), 2)
-        else:
-            tensors[name] = one
+    slide = slid(node, lengths, length, room, window) if slides else None
+    capacity, room = room, room + length if slides else max(total, room)
+    if slide is not None:
+        lengths, steps = slide.held, _by_step(node, slide.held, length)
+    ends = node.tracer.reshape(node.input(5), (batch, 1))
+    own = ends if not is_causal else compute(node, dml.min, steps, ends) if total == length else steps
+    scores, reach = (batch, heads, length, room), window if 0 < window < room else None
     asks = [bool(name) for name in node.outputs[1:3]]
-    scores = (batch, heads, length, room)
-    reach = window if 0 < window < room else None
-    if length and (node.real("softcap") or _sinks(node, heads) is not None):
+    if few:
+        presents: list[Value | None] = [
+            placed(node, one, kind.taken(node, by_heads(node, rows, shared)), lengths, room) if new else one
+            for one, rows, kind in zip(past, (key, value), few, strict=True)
+        ]
+        caches = [kind.given(node, one) for kind, one in zip(few, presents, strict=True) if one is not None]
+    else:
+        if not new and past[0] is not None and past[1] is not None:  # another layer has put them into the cache
+            key, value = (_rows(node, one, lengths, length) for one in past if one is not None)
+        tensors: dict[str, Value | None] = dict(zip(_PARTS, (query, key, value), strict=True))
+        tensors["past_sequence_lengths"] = lengths
+        for name, one in zip(("past_key", "past_value"), past, strict=True):
+            if one is not None and one.shape[2] < room:
+                rest = node.tracer.fill(dml.fill_value_constant, one.element, _long(one, room - one.shape[2]), 0)
+                tensors[name] = node.tracer.apply_to_list(dml.join, [one, rest], _long(one, room), 2)
+            else:
+                tensors[name] = one
+        changes = node.real("softcap") or _sinks(node, heads) is not None
+        bias = node.optional(10)
+        if not length or (is_causal and not changes and not shown and not (slide and bias)):
+            far = None if reach is None else _is_seen(node, steps, room, reach)
+            output, *presents = _attend(node, tensors, scores, None, 10, asks, shared, far)
+            return [output, *_slid_back(node, presents, slide, capacity)]
         _, *presents = _attend(node, tensors, scores, None, None, [True, True], shared)
-        caches = [present for present in presents if present is not None]
-        output = _attend_with_scores(node, query, caches, scores, steps, reach)
-        return [output, *(one if ask else None for one, ask in zip(presents, asks, strict=False))]
-    far = None if reach is None else _is_seen(node, steps, room, reach)
-    return _attend(node, tensors, scores, None, 10, asks, shared, far)
+        caches = [convert(node, present, FLOAT) for present in presents if present is not None]
+    added = _bias(node, node.optional(10), (*scores[:3], total), is_cached=slide is None)
+    if added is not None and slide is not None:
+        added = from_row(node, added, slide.start, room, 3)
+    elif added is not None:
+        added = _bias(node, added, scores, is_cached=True)
+    output, products = _attend_with_scores(node, query, caches, scores, added, own, reach)
+    presents = _slid_back(node, presents, slide, capacity)
+    found = [output, *(one if ask else None for one, ask in zip(presents, asks, strict=False))]
+    if shown:
+        sizes = (*scores[:3], total)
+        found.append(convert(node, take(node, products[shown - 1], (0,) * 4, sizes, (1,) * 4), query.element))
+    return found
+
+
+def _by_step(node: BoundNode, lengths: Value, count: int) -> Value:
+    """The positions of so many queries in each batch."""
+    steps = Value.of(lengths.element, [range(count)])
+    return compute(node, dml.add, node.tracer.reshape(lengths, (lengths.count, 1)), steps)
+
+
+def _slid_back(node: BoundNode, presents: list[Value | None], slide: Slide | None, capacity: int) -> list[Value | None]:
+    """The rows of a sliding cache that are kept; of others all."""
+    if slide is None:
+        return presents
+    return [one and from_row(node, one, slide.shift, capacity, 2) for one in presents]
 
 
 def _normalised_by_head(node: BoundNode, query: Value, heads: int, key: Value, shared: int) -> tuple[Value, Value]:
@@ -407,15 +463,18 @@ def _attend_with_scores(
     query: Value,
     caches: list[Value],
     scores: tuple[int, int, int, int],
-    steps: Value,
+    bias: Value | None,
+    last: Value,
     window: int | None,
-) -> Value:
+) -> tuple[Value, tuple[Value, Value]]:
     """Attention whose scores are changed before their softmax, in FLOAT32: capped, or beside the score of a sink.
 
-    What lies in a cache after the last key is nobody's, NaN perhaps, and counts for nothing.
+    By `last` each query of a batch sees the keys up to one, or all of them up to the same. What lies in a cache after
+    the last key is nobody's, NaN perhaps, and counts for nothing. The scores before and after their softmax are given
+    too.
     """
     batch, heads, queries, total = scores
-    keys, values = (convert(node, cache, FLOAT) for cache in caches)
+    keys, values = caches
     shared, size = keys.shape[1], keys.shape[3]
     by_head = node.tracer.reshape(convert(node, query, FLOAT), (batch, queries, heads, size))
     rows = node.tracer.reshape(
@@ -427,21 +486,24 @@ def _attend_with_scores(
     if cap := node.real("softcap"):
         flat = compute(node, dml.tanh, compute(node, dml.divide, found, Value.of(FLOAT, cap)))
         found = compute(node, dml.multiply, flat, Value.of(FLOAT, cap))
-    if (bias := _bias(node, node.optional(10), scores, is_cached=True)) is not None:
+    if bias is not None:
         found = compute(node, dml.add, found, convert(node, bias, FLOAT))
-    found = compute(node, dml.if_, _is_seen(node, steps, total, window), found, Value.of(FLOAT, -math.inf))
+    seen = _is_seen(node, last, total, window)
+    before = found
+    found = compute(node, dml.if_, seen, found, Value.of(FLOAT, -math.inf))
     if (sinks := _sinks(node, heads)) is not None:
         column = spread(node, node.tracer.reshape(sinks, (1, heads, 1, 1)), (*scores[:3], 1))
         found = node.tracer.apply_to_list(dml.join, [found, column], (*scores[:3], total + 1), 3)
     found = node.tracer.apply(dml.softmax1, [found], found.shape, axes=(3,))
     shares = take(node, found, [0] * 4, list(scores), [1] * 4) if sinks is not None else found
-    end = take(node, steps, (0, queries - 1), (steps.shape[0], 1), (1, 1))
-    is_there = node.tracer.reshape(_is_seen(node, end, total, None), (steps.shape[0], 1, total, 1))
+    end = take(node, last, (0, last.shape[1] - 1), (batch, 1), (1, 1))
+    is_there = node.tracer.reshape(_is_seen(node, end, total, None), (batch, 1, total, 1))
     values = compute(node, dml.if_, is_there, values, Value.of(FLOAT, 0))
     made = multiply(node, node.tracer.reshape(shares, (batch, shared, rows.shape[2], total)), values)
     made = node.tracer.reshape(made, (batch, heads, queries, values.shape[3]))
     flat = node.tracer.reshape(transposed(node, made, (0, 2, 1, 3)), (batch, queries, heads * values.shape[3]))
-    return convert(node, flat, query.element)
+    before = compute(node, dml.if_, seen, before, Value.of(FLOAT, 0))
+    return convert(node, flat, query.element), (before, shares)
 
 
 def _after(node: BoundNode, past: Value | None, one: Value | None) -> Value | None:
@@ -464,22 +526,27 @@ def _rows(node: BoundNode, past: Value, first: Value, count: int) -> Value:
     return node.tracer.reshape(transposed(node, found, (0, 2, 1, 3)), (batch, count, heads * size))
 
 
-def _total(node: BoundNode, new: int, past: list[Value | None]) -> int:
-    """All keys: those of a past and so many new ones, or as many as a past with room for them has then."""
+def _total(node: BoundNode, new: int, past: list[Value | None], *, slides: bool) -> int:
+    """All keys: those of a past and so many new ones, or as many as a past with room for them has then.
+
+    A past that slides has the last of them alone.
+    """
     given, field = node.input(6).ints("total_sequence_length"), "total_sequence_length"
     shapes = [one.shape if one is not None else () for one in past]
     if bool(shapes[0]) != bool(shapes[1]) or shapes[0][:3] != shapes[1][:3] or len(shapes[0]) not in (0, 4):
         rule = "past_key and past_value must both be given, of 4 dimensions, and equally long"
         node.refuse("past_key", rule, value=shapes, found=" and ".join(str(shape or "none") for shape in shapes))
     room = shapes[0][2] if shapes[0] else 0
+    if slides and len(given) == 1 and given[0] >= new:
+        return given[0]
     if len(given) != 1 or (given[0] != room + new and not max(new, 1) <= given[0] <= room):
         rule = f"{field} must be {room + new}, the {room} keys of the past and {new} new ones"
         rule += f", or, in a past that has room for them, from {max(new, 1)} to {room}" if room >= max(new, 1) else ""
-        node.refuse(field, rule, value=given)
+        node.refuse(field, f"{field} must be at least {new}, the new keys" if slides else rule, value=given)
     return given[0]
 
 
-def _past_lengths(node: BoundNode, sizes: tuple[int, int, int], room: int) -> Value:
+def _past_lengths(node: BoundNode, sizes: tuple[int, int, int], room: int, *, slides: bool) -> Value:
     """The keys of each batch before the new ones, by seqlens_k, the last key's number: among as many as there is room.
 
     In the first step of all there are none, and seqlens_k counts what is no padding.
@@ -489,7 +556,7 @@ def _past_lengths(node: BoundNode, sizes: tuple[int, int, int], room: int) -> Va
         rule = f"seqlens_k must have the shape {(batch,)}, a number for each of the batch"
         node.refuse("seqlens_k", rule, value=counts.shape)
     counts, word = node.tracer.reshape(counts, (batch,)), element_of(DataType.UINT32)
-    if total == length:
+    if total == length and not slides:
         last = within(node, counts, room - 1, word, "seqlens_k")
         return Value.of(kind, np.zeros(batch)) if last.is_known else retyped(node, _none(node, last), kind)
     if length == 1:
