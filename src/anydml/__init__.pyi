@@ -12,6 +12,7 @@ from anydml.runtime.device import DeviceName
 
 from anydml import dask as dask
 from anydml import dxdispatch as dxdispatch
+from anydml import genai as genai
 from anydml import onnx as onnx
 from anydml import onnxruntime as onnxruntime
 from anydml import pydirectml as pydirectml

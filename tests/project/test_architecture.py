@@ -25,7 +25,15 @@ LAYERS = [names for names, _ in layers.LAYERS]
 PICTURES = ("_repr_html_", "explain")
 """What shows an object is a picture, which a layer above makes: only these methods may reach up for it."""
 NAMED_AHEAD = {
-    "__init__.py": {"dask", "dxdispatch", "models", "onnx", "onnxruntime", "pydirectml"},  # attributes of the package
+    "__init__.py": {
+        "dask",
+        "dxdispatch",
+        "genai",
+        "models",
+        "onnx",
+        "onnxruntime",
+        "pydirectml",
+    },  # attributes of the package
     "api/calls.py": {"dask"},  # whoever has an array of dask has dask
     "runtime/graph.py": {"dask"},
     "cli/app.py": {"explore"},  # a command

@@ -16,7 +16,7 @@ _DEEPEST = 16
 """Tables within tables: the deepest that means anything is a fused activation's attribute, the sixth."""
 _OFTEN = 4
 """How often the bytes of a file may be read: two offsets may lead to one place, and many could."""
-_SCALARS = {"bool": "?", "uint8": "B", "int32": "i", "uint32": "I", "float": "f", "uint64": "Q"}
+_SCALARS = {"bool": "?", "uint8": "B", "int32": "i", "uint32": "I", "float": "f", "uint64": "Q", "int64": "q"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from anydml.graph.pass_names import graph_passes
 from anydml.onnx.model import load
 from anydml.onnx.program import OutsideError
 from anydml.onnx.protobuf import model_message, tensor_of
-from anydml.onnx.read import FORMS, read_model
+from anydml.onnx.read import FORMS, Source, read_model
 from anydml.onnxruntime.binding import IOBinding
 from anydml.onnxruntime.description import NodeArg, describe_model, describe_value
 from anydml.onnxruntime.options import GraphOptimizationLevel, RunOptions, SessionOptions, read_options
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from anydml.onnx.checks import TensorInfo
     from anydml.onnx.ir import Graph, Tensor, ValueInfo, ValueType
     from anydml.onnx.model import Model
-    from anydml.onnx.read import Source
     from anydml.onnxruntime.description import ModelMetadata
     from anydml.runtime.device import Device
     from anydml.runtime.profiler_hook import Recorder
@@ -116,7 +115,7 @@ if hasattr(os, "register_at_fork"):
 
 def prepare(given: Any, options: SessionOptions) -> Source:
     """Read a model, and change it as the options say; write it where they ask for it."""
-    if not isinstance(given, FORMS):
+    if not isinstance(given, (*FORMS, Source)):
         raise refuse_type("InferenceSession", "path_or_bytes", "a path, the bytes of a model, or a ModelProto", given)
     try:
         source = read_model(given, is_kept=True)

@@ -1,0 +1,239 @@
+"""Model: a folder's decoder as a session, on the device that the configuration's providers name."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from anydml.core.errors import Fault, UnsupportedError, show
+from anydml.core.files import Files
+from anydml.genai.config import FILE, PROVIDERS, Config
+from anydml.onnx.protobuf import ELEMENT_NUMBERS
+from anydml.onnx.read import Source, read_model
+from anydml.onnxruntime.inference import InferenceSession
+from anydml.onnxruntime.options import GraphOptimizationLevel, SessionOptions
+from anydml.onnxruntime.ort_errors import InvalidGraph, NoSuchFile, refuse, refuse_type, renamed
+from anydml.onnxruntime.type_names import dtype_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from anydml.onnxruntime.description import NodeArg
+
+_NEEDS = {
+    "vision": ("phi3v", "fara", "gemma3", "mistral3", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen3_5_moe"),
+    "video": ("videochat_flash_qwen",),
+    "vision and speech": ("gemma4", "phi4mm"),
+    "speech": ("whisper", "nemotron_speech", "parakeet_tdt"),
+    "an encoder": ("marian-ssru",),
+    "a pipeline of several models": ("decoder-pipeline",),
+}
+_ELSEWHERE = {family: needed for needed, families in _NEEDS.items() for family in families}
+"""Families that this version does not run, and what they need."""
+_TOLD = {"cpu": "CPU", "cuda": "CUDA", "webgpu": "WebGPU"}
+"""GenAI's word for a device."""
+_NAMES = {"dml": "DML"}
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One tensor that a step hands to the next: keys or values of a layer, or a state of fixed size."""
+
+    past: str
+    """The input."""
+    present: str
+    """The output."""
+    shape: tuple[int | None, ...]
+    """Its sizes, None for those of rows and lengths."""
+    dtype: np.dtype[Any]
+    axis: int | None
+    """Along which it grows; None for a state of fixed size."""
+    rows: int = 0
+    """The axis of sequences."""
+
+
+class Model:
+    """A folder's language model: `Model(folder)`, or `Model(config)`."""
+
+    def __init__(self, config: Config | str | os.PathLike[str]) -> None:
+        if not isinstance(config, (Config, str, os.PathLike)):
+            raise refuse_type("Model", "config", "a Config, or the path of a folder", config)
+        self.config = config if isinstance(config, Config) else Config(config)
+        """What it was loaded with."""
+        self._file = str(self.config.folder / FILE)
+        if (kind := _ELSEWHERE.get(self.config.type)) is not None:
+            rule = f"models of type {show(self.config.type)} are not run here: they need {kind}"
+            way_out = "its decoder alone runs by anydml.onnxruntime"
+            raise renamed(UnsupportedError(self._file, Fault(field="model.type", rule=rule, way_out=way_out)))
+        self.session = self._load()
+        """The decoder's session."""
+        self.inputs = {arg.name: arg for arg in self.session.get_inputs()}
+        self.outputs = {arg.name: arg for arg in self.session.get_outputs()}
+        self.vocab_size = self.config.number("vocab_size")
+        self.context_length = self.config.number("context_length")
+        self.caches = self._find_caches()
+        """The tensors that a step hands to the next."""
+        self._check()
+
+    @property
+    def type(self) -> str:
+        """Its family, as the configuration says: llama, phi3."""
+        return self.config.type
+
+    @property
+    def device_type(self) -> str:
+        """What it runs on, in GenAI's words: CPU, CUDA, WebGPU, DML."""
+        chosen = next(iter(self.config.providers), "cpu")
+        kind = self.session.device.name.partition(":")[0]
+        return _NAMES[chosen] if chosen in _NAMES and kind == "cuda" else _TOLD.get(kind, kind.upper())
+
+    def create_multimodal_processor(self) -> NoReturn:
+        """Refused: images and sound are not read here."""
+        rule = f"a model of type {show(self.type)} has no processor of images or sound"
+        raise renamed(UnsupportedError("Model", Fault(field="model.type", rule=rule)))
+
+    def create_streaming_processor(self) -> NoReturn:
+        """Refused: speech is not read here."""
+        self.create_multimodal_processor()
+
+    # Loading
+
+    def _load(self) -> InferenceSession:
+        name = str(self.config.section("model", "decoder").get("filename", "model.onnx"))
+        path = self.config.path(name, "model.decoder.filename")
+        given: Any = path
+        if name in self.config.model_data:
+            given = self._from_bytes(name)
+        elif not path.is_file():
+            models = sorted(found.name for found in self.config.folder.glob("*.onnx"))
+            way_out = f"the folder has {', '.join(map(show, models))}" if models else "the folder has no ONNX model"
+            rule = f"there is no file {show(name)}, which model.decoder.filename names"
+            raise NoSuchFile(self._file, [Fault(field="model.decoder.filename", rule=rule, way_out=way_out)])
+        return InferenceSession(given, self._options(), providers=self._providers())
+
+    def _from_bytes(self, name: str) -> Source:
+        """A model of bytes, whose external data lies in the folder."""
+        source = read_model(self.config.model_data[name], is_kept=True)
+        return replace(source, name=name, beside=replace(source.beside, folder=Files(self.config.folder / name)))
+
+    def _providers(self) -> list[tuple[str, dict[str, str]]]:
+        found = []
+        for name in self.config.providers:
+            if name not in PROVIDERS:
+                way_out = f"there are {', '.join(PROVIDERS)}: config.clear_providers(), config.append_provider('cpu')"
+                rule = f"provider {show(name)} has no device here"
+                raise refuse(self._file, "provider_options", rule, way_out=way_out)
+            own = self.config.options.get(name, {})
+            options = {"device_id": own["device_id"]} if "device_id" in own else {}
+            found.append((f"{PROVIDERS[name]}ExecutionProvider", options))
+        return found or [("CPUExecutionProvider", {})]
+
+    def _options(self) -> SessionOptions:
+        options = SessionOptions()
+        known = SessionOptions.fields()
+        for name, value in self.config.section("model", "decoder", "session_options").items():
+            if name == "provider_options" or value is None:
+                continue
+            if name == "log_id":
+                options.logid = str(value)
+            elif name == "custom_ops_library":
+                options.register_custom_ops_library(str(value))
+            elif name == "enable_profiling":
+                options.enable_profiling, options.profile_file_prefix = True, str(value)
+            elif name == "graph_optimization_level":
+                levels = GraphOptimizationLevel.__members__
+                if value not in levels:
+                    rule = f"graph_optimization_level must be one of {', '.join(levels)}"
+                    raise refuse(self._file, "graph_optimization_level", rule, show(value))
+                options.graph_optimization_level = levels[value]
+            elif name in known:
+                setattr(options, name, value)
+            elif isinstance(value, str):
+                options.add_session_config_entry(name, value)
+        return options
+
+    # What it hands from step to step
+
+    def _find_caches(self) -> list[Cache]:
+        ins, outs = self.config.names("inputs"), self.config.names("outputs")
+        found: list[Cache] = []
+        for past, present, is_kept in (
+            ("past_key_names", "present_key_names", False),
+            ("past_value_names", "present_value_names", False),
+            ("past_names", "present_names", False),
+            ("past_conv_names", "present_conv_names", True),
+            ("past_recurrent_names", "present_recurrent_names", True),
+        ):
+            if "%d" not in (pattern := ins.get(past, "")):
+                continue
+            match = re.compile(re.escape(pattern).replace("%d", r"(\d+)"))
+            layers = sorted(int(hit[1]) for name in self.inputs if (hit := match.fullmatch(name)))
+            for layer in layers:
+                name, output = pattern.replace("%d", str(layer)), outs.get(present, "").replace("%d", str(layer))
+                if output not in self.outputs:
+                    rule = f"the model has input {show(name)}, and no output {show(output)} for what follows it"
+                    raise self._wrong(f"model.decoder.outputs.{present}", rule, self._some(self.outputs))
+                found.append(self._cache(name, output, is_state=is_kept))
+        return found
+
+    def _cache(self, past: str, present: str, *, is_state: bool) -> Cache:
+        arg = self.inputs[past]
+        shape = tuple(size if isinstance(size, int) and size > 0 else None for size in arg.shape or ())
+        rank = len(shape)
+        if rank not in (2, 3, 4, 5):
+            raise self._wrong(past, f"cache {show(past)} must have 3 to 5 dimensions", found=str(rank))
+        rows = 1 if rank == 5 else 0
+        axis = None if is_state else rank - 2
+        if not is_state:
+            heads = self.config.section("model", "decoder").get("num_key_value_heads")
+            size = self.config.section("model", "decoder").get("head_size")
+            known = (*shape[: rank - 3], shape[rank - 3] or heads, shape[rank - 2], shape[-1] or size)
+            for field, declared, own in (("num_key_value_heads", heads, known[-3]), ("head_size", size, known[-1])):
+                is_varied = self.type.startswith("gemma4") or len({str(i.shape) for i in self._likes(past)}) > 1
+                if rank == 4 and declared is not None and own != declared and not is_varied:
+                    rule = f"{field} must be {own}, as input {show(past)} of the model has it"
+                    raise self._wrong(f"model.decoder.{field}", rule, found=str(declared))
+            shape = known
+        return Cache(past, present, shape, dtype_of(number_of_type(arg)), axis, rows)
+
+    def _likes(self, past: str) -> list[NodeArg]:
+        """The inputs of all layers that are like one."""
+        pattern = re.sub(r"\d+", r"\\d+", re.escape(past).replace(r"\.", "."))
+        return [arg for name, arg in self.inputs.items() if re.fullmatch(pattern, name)]
+
+    def _check(self) -> None:
+        ins, outs = self.config.names("inputs"), self.config.names("outputs")
+        if ins["input_ids"] not in self.inputs:
+            rule = f"the model has no input {show(ins['input_ids'])}"
+            raise self._wrong("model.decoder.inputs.input_ids", rule, self._some(self.inputs))
+        if outs["logits"] not in self.outputs:
+            rule = f"the model has no output {show(outs['logits'])}"
+            raise self._wrong("model.decoder.outputs.logits", rule, self._some(self.outputs))
+        size = (self.outputs[outs["logits"]].shape or [None])[-1]
+        if isinstance(size, int) and size > 0 and size < self.vocab_size:
+            rule = f"vocab_size must be at most {size}, as output {show(outs['logits'])} has it"
+            raise self._wrong("model.vocab_size", rule, found=str(self.vocab_size))
+        if self.context_length < 1:
+            rule = "context_length must be 1 or more"
+            raise self._wrong("model.context_length", rule, found=str(self.context_length))
+        for token in self.config.eos_token_ids:
+            if not 0 <= token < self.vocab_size:
+                rule = f"eos_token_id must be below vocab_size, {self.vocab_size}"
+                raise self._wrong("model.eos_token_id", rule, found=str(token))
+
+    def _wrong(self, field: str, rule: str, way_out: str = "", found: str = "") -> InvalidGraph:
+        return InvalidGraph(self._file, Fault(field=field, rule=rule, found=found, way_out=way_out))
+
+    @staticmethod
+    def _some(args: dict[str, Any]) -> str:
+        return f"it has {', '.join(map(show, list(args)[:6]))}{' and others' if len(args) > 6 else ''}"
+
+    def __repr__(self) -> str:
+        return f"Model({str(self.config.folder)!r}, type={self.type!r}, device={self.session.device.name!r})"
+
+
+def number_of_type(arg: NodeArg) -> int:
+    """ONNX's number of an input's elements."""
+    return int(ELEMENT_NUMBERS[str(arg.type)[len("tensor(") : -1].upper()])

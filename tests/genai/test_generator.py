@@ -1,0 +1,318 @@
+"""Generators: each token is the one that the model gives for the whole sequence; what is asked for wrongly is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="models are made with it")
+
+import anydml.genai as og
+from anydml.genai.search import Draws, kept_tokens, penalise
+from anydml.genai.search_options import SearchOptions
+from anydml.onnxruntime import OrtValue
+from genai_folders import BYTES, END, LAYERS, ROOM, SHARED, SIZE, WORDS, decoder, make_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PROMPT = [10, 20, 30, 40]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> og.Model:
+    return og.Model(str(make_folder(tmp_path_factory.mktemp("genai"))))
+
+
+def start(model: og.Model, tokens: Any = None, **options: Any) -> og.Generator:
+    params = og.GeneratorParams(model)
+    params.set_search_options(**{"max_length": 14, **options})
+    generator = og.Generator(model, params)
+    if tokens is not None:
+        generator.append_tokens(np.array(tokens, np.int32))
+    return generator
+
+
+def finish(generator: og.Generator, index: int = 0) -> list[int]:
+    while not generator.is_done():
+        generator.generate_next_token()
+    return [int(token) for token in generator.get_sequence(index)]
+
+
+def whole(model: og.Model, tokens: list[int]) -> Any:
+    """The logits after a whole sequence, taken in at once."""
+    empty = np.zeros((1, SHARED, 0, SIZE), np.float32)
+    past = {f"past_key_values.{i}.{part}": empty for i in range(LAYERS) for part in ("key", "value")}
+    ids = np.array([tokens], np.int64)
+    return model.session.run(["logits"], {"input_ids": ids, "attention_mask": np.ones_like(ids), **past})[0][0, -1]
+
+
+@pytest.fixture(scope="module")
+def greedy(model: og.Model) -> list[int]:
+    found = list(PROMPT)
+    while len(found) < 14:
+        found.append(int(np.argmax(whole(model, found))))
+        if found[-1] == END:
+            break
+    return found
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize("chunk", [0, 3])
+def test_each_token_is_the_likeliest_after_the_whole_sequence(
+    model: og.Model, greedy: list[int], is_shared: bool, chunk: int
+) -> None:
+    assert finish(start(model, PROMPT, past_present_share_buffer=is_shared, chunk_size=chunk)) == greedy
+
+
+@pytest.mark.parametrize("provider", ["webgpu"])
+def test_a_device_gives_the_tokens_of_the_cpu(model: og.Model, provider: str, greedy: list[int]) -> None:
+    if not getattr(og, f"is_{provider}_available")():
+        pytest.skip("there is no adapter")
+    config = og.Config(str(model.config.folder))
+    config.append_provider(provider)
+    there = og.Model(config)
+    assert there.device_type == "WebGPU"
+    assert finish(start(there, PROMPT, max_length=7)) == greedy[:7]
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_shorter_sequences_of_a_batch_end_in_padding(model: og.Model, is_shared: bool) -> None:
+    several = [[10, 20, 30, 40], [11, 12, BYTES, BYTES], [50, 60, 70, BYTES]]
+    generator = start(model, several, batch_size=3, past_present_share_buffer=is_shared)
+    together = [finish(generator, row) for row in range(3)]
+    for row, tokens in enumerate(several):
+        own = [token for token in tokens if token != BYTES]
+        alone = finish(start(model, own, max_length=len(own) + 10))
+        padded = together[row][4:]
+        assert padded[: len(alone) - len(own)] == alone[len(own) :]
+
+
+def test_positions_may_be_an_input(tmp_path: Path, greedy: list[int]) -> None:
+    there = og.Model(str(make_folder(tmp_path, decoder(positions=True))))
+    assert finish(start(there, PROMPT, max_length=9)) == greedy[:9]
+    several = [PROMPT, [11, 12, BYTES, BYTES]]
+    generator = start(there, several, batch_size=2, max_length=9)
+    assert finish(generator) == greedy[:9]
+    assert generator.get_input("position_ids").tolist() == [[7], [5]]
+
+
+def test_sequences_go_on_and_go_back(model: og.Model, greedy: list[int]) -> None:
+    for is_shared in (True, False):
+        generator = start(model, PROMPT[:2], past_present_share_buffer=is_shared)
+        generator.append_tokens(PROMPT[2:])
+        assert finish(generator) == greedy
+        generator.rewind_to(6)
+        assert generator.token_count() == 6
+        assert generator.get_next_tokens().tolist() == [greedy[6]]  # as GenAI: it is the first to follow
+        generator.generate_next_token()
+        assert generator.get_sequence(0).tolist() == greedy[:8]
+        generator.rewind_to(3)
+        generator.append_tokens(PROMPT[3:])
+        assert finish(generator) == greedy
+        generator.rewind_to(0)
+        generator.append_tokens(PROMPT)
+        assert finish(generator) == greedy
+
+
+def test_logits_may_be_read_and_replaced(model: og.Model) -> None:
+    generator = start(model, PROMPT)
+    logits = generator.get_logits()
+    assert logits.shape == (1, 1, WORDS)
+    np.testing.assert_allclose(logits[0, 0], whole(model, PROMPT), rtol=1e-4, atol=1e-4)
+    assert generator.get_output("logits").shape == (1, 4, WORDS)
+    assert generator.get_input("attention_mask").tolist() == [[1, 1, 1, 1]]
+    logits[:] = 0
+    logits[0, 0, 77] = 1
+    generator.set_logits(logits)
+    generator.generate_next_token()
+    assert generator.get_sequence(0).tolist() == [*PROMPT, 77]
+    with pytest.raises(RuntimeError, match="there are no logits yet to replace"):
+        generator.set_logits(logits)
+    generator.set_runtime_option("terminate_session", "1")
+    with pytest.raises(RuntimeError, match="this generator was ended"):
+        generator.generate_next_token()
+
+
+def test_a_sequence_that_has_ended_is_padded_and_may_go_on(model: og.Model) -> None:
+    generator = start(model, [PROMPT, PROMPT], batch_size=2)
+    logits = np.zeros((2, WORDS), np.float32)
+    logits[0, END], logits[1, 5] = 1, 1
+    generator.set_logits(logits)
+    generator.generate_next_token()
+    assert not generator.is_done()
+    generator.generate_next_token()
+    assert generator.get_sequence(0)[4:].tolist() == [END, BYTES]
+    alone = start(model, PROMPT)
+    alone.set_logits(logits[:1])
+    alone.generate_next_token()
+    assert alone.is_done()
+    alone.append_tokens([1, 2])
+    assert not alone.is_done()
+    assert alone.token_count() == 7
+
+
+@pytest.mark.parametrize("options", [{"top_k": 12, "top_p": 0.9}, {"top_k": 0, "top_p": 0.7}, {"top_k": 5}])
+def test_a_seed_draws_the_same_tokens_again(model: og.Model, options: dict[str, Any]) -> None:
+    runs = [
+        finish(start(model, PROMPT, do_sample=True, temperature=1.5, random_seed=seed, **options)) for seed in (7, 7, 8)
+    ]
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_draws_are_those_of_mt19937() -> None:
+    first, second = 1608637542, 3421126067  # what std::mt19937 of seed 42 gives first
+    assert Draws(42).uniform() == (first + second * 2.0**32) / 2.0**64
+    counts = np.bincount([Draws(seed).pick(np.array([0.5, 0.25, 0.25])) for seed in range(300)], minlength=3)
+    assert (abs(counts - [150, 75, 75]) < 40).all()
+
+
+def test_few_of_the_likeliest_are_kept() -> None:
+    logits = np.log(np.array([0.1, 0.4, 0.2, 0.3], np.float32))
+    places, shares = kept_tokens(logits, 3, 0.0, 1.0)
+    assert places.tolist() == [1, 3, 2]
+    np.testing.assert_allclose(shares, np.array([4, 3, 2]) / 9, rtol=1e-5)
+    assert kept_tokens(logits, 3, 0.6, 1.0)[0].tolist() == [1, 3]
+    assert kept_tokens(logits, 0, 0.85, 1.0)[0].tolist() == [1, 3, 2]
+    cold = kept_tokens(logits, 0, 1.0, 0.5)[1]
+    np.testing.assert_allclose(cold, np.array([16, 9, 4, 1]) / 30, rtol=1e-5)
+
+
+def test_penalties() -> None:
+    logits = np.array([2, -2, 1, 3], np.float32)
+    penalise(logits, np.array([0, 1, 9]), 3, SearchOptions(repetition_penalty=2.0, min_length=4), [3])
+    assert logits[:3].tolist() == [1, -4, 1]
+    assert logits[3] < -1e38
+    logits = np.zeros(4, np.float32)
+    penalise(logits, np.array([1, 2, 3, 1, 2]), 5, SearchOptions(no_repeat_ngram_size=3), [0])
+    assert np.flatnonzero(logits < 0).tolist() == [3]
+
+
+def test_beams_are_the_likeliest_sequences(model: og.Model, greedy: list[int]) -> None:
+    length = 7
+    generator = start(model, PROMPT, max_length=length, num_beams=6, num_return_sequences=4)
+    found = [finish(generator, index) for index in range(4)]
+
+    def score(tokens: list[int]) -> float:
+        total = 0.0
+        for end in range(len(PROMPT), len(tokens)):
+            logits = whole(model, tokens[:end]).astype(np.float64)
+            total += logits[tokens[end]] - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+        return total / len(tokens)
+
+    scores = [score(tokens) for tokens in found]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] >= score(greedy[:length]) - 1e-6
+    assert len({tuple(tokens) for tokens in found}) == 4
+
+
+def test_what_fails_or_is_interrupted_leaves_the_sequence(
+    model: og.Model, greedy: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = start(model, PROMPT)
+    generator.generate_next_token()
+    plain = model.session.run_with_iobinding
+
+    def interrupted(binding: Any, *given: Any) -> None:
+        raise KeyboardInterrupt
+
+    for act in (generator.generate_next_token, lambda: generator.append_tokens([1, 2, 3])):
+        monkeypatch.setattr(model.session, "run_with_iobinding", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            act()
+        monkeypatch.setattr(model.session, "run_with_iobinding", plain)
+        assert generator.get_sequence(0).tolist() == greedy[:5]
+    assert finish(generator) == greedy
+
+
+def test_memory_may_be_read_of_a_device(model: og.Model) -> None:
+    assert isinstance(OrtValue(start(model, PROMPT).get_output("present.0.key")).numpy(), np.ndarray)
+
+
+WRONG: list[tuple[str, Callable[[og.Model], object]]] = [
+    (r"there is no search option 'topk'; did you mean top_k", lambda m: start(m, topk=3)),
+    ("max_length must be a whole number; got 1.5", lambda m: start(m, max_length=1.5)),
+    ("do_sample must be of type bool", lambda m: start(m, do_sample=1)),
+    ("top_p must be a number", lambda m: start(m, top_p="x")),
+    (f"max_length must be 1 to {ROOM}, the model's context_length; got 65", lambda m: start(m, max_length=65)),
+    ("num_return_sequences must be 1 to 2", lambda m: start(m, num_beams=2, num_return_sequences=3)),
+    ("beams cannot be sampled", lambda m: start(m, num_beams=2, do_sample=True)),
+    ("top_p must be 0 to 1; got 1.5", lambda m: start(m, do_sample=True, top_p=1.5)),
+    ("top_k must be 0", lambda m: start(m, do_sample=True, top_k=WORDS + 1)),
+    ("there must be a token at least", lambda m: start(m, [])),
+    (f"tokens must be 0 to {WORDS - 1}", lambda m: start(m, [WORDS])),
+    ("tokens must be 0 to", lambda m: start(m, [-1])),
+    ("tokens must be an array of whole numbers", lambda m: start(m).append_tokens([1.5])),
+    (
+        r"at most max_length = 14 tokens; got 15 after 0: 15; set_search_options\(max_length",
+        lambda m: start(m, [1] * 15),
+    ),
+    ("that is the model's context_length", lambda m: start(m, [1] * 70, max_length=ROOM)),
+    ("batch_size being 2", lambda m: start(m, [1, 2, 3], batch_size=2)),
+    ("there are no tokens to go on from", lambda m: start(m).generate_next_token()),
+    ("ask is_done", lambda m: start(m, [1] * 14).generate_next_token()),
+    ("new_length must be 0 to 4; got 5", lambda m: start(m, PROMPT).rewind_to(5)),
+    ("index must be 0 to 0", lambda m: start(m, PROMPT).get_sequence(1)),
+    ("logits must be numbers of shape", lambda m: start(m, PROMPT).set_logits(np.zeros(3))),
+    ("the last step had no output 'x'", lambda m: start(m, PROMPT).get_output("x")),
+    ("there is no input 'x'; the model has 'input_ids'", lambda m: start(m).set_model_input("x", np.zeros(1))),
+    ("several sequences go back to 0 alone", lambda m: start(m, [PROMPT] * 2, batch_size=2).rewind_to(2)),
+    (
+        "several sequences can be given tokens once",
+        lambda m: start(m, [PROMPT] * 2, batch_size=2).append_tokens([1, 2]),
+    ),
+    ("model must be a Model", lambda m: og.Generator("x", og.GeneratorParams(m))),  # type: ignore[arg-type]  # refused
+    ("the type of a guidance must be one of", lambda m: og.GeneratorParams(m).set_guidance("xml", "x")),
+    ("there is no speculative option", lambda m: og.GeneratorParams(m).set_speculative_options(foo=1)),
+    ("there is no adapter 'x'; load one first", lambda m: start(m).set_active_adapter(og.Adapters(m), "x")),
+    ("has no processor of images or sound", lambda m: m.create_multimodal_processor()),
+    ("images are not read here", lambda m: og.Images.open("x.png")),
+    ("there is no tensor 'x'; there is none", lambda m: og.NamedTensors()["x"]),
+    ("there is no log option 'loud'", lambda m: og.set_log_options(loud=True)),
+]
+
+
+@pytest.mark.parametrize(("told", "act"), WRONG, ids=[told[:30] for told, _ in WRONG])
+def test_what_is_wrong_is_told(model: og.Model, told: str, act: Callable[[og.Model], object]) -> None:
+    with pytest.raises(RuntimeError, match=told):
+        act(model)
+
+
+def test_options_are_those_of_the_folder_and_none_is_set_where_one_is_wrong(model: og.Model) -> None:
+    params = og.GeneratorParams(model)
+    assert params.get_search_options()["max_length"] == 24.0
+    with pytest.raises(RuntimeError):
+        params.set_search_options(max_length=9, foo=1)
+    assert params.get_search_options()["max_length"] == 24.0
+    assert params.get_speculative_options()["max_draft_tokens"] == 4.0
+
+
+def test_tensors_by_name() -> None:
+    named = og.NamedTensors()
+    named["ids"] = np.array([[1, 2]], np.int32)
+    named["x"] = og.Tensor(np.ones((2, 3), np.float16))
+    assert (named["x"].shape(), named["x"].type(), named.keys(), len(named)) == ([2, 3], 10, ["ids", "x"], 2)
+    assert "ids" in named
+    del named["ids"]
+    assert list(named) == ["x"]
+
+
+def test_the_log_is_told_of_steps(model: og.Model, tmp_path: Path) -> None:
+    told: list[str] = []
+    try:
+        og.set_log_options(enabled=True, ansi_tags=False, generate_next_token=True, model_input_values=True)
+        og.set_log_callback(told.append)
+        start(model, PROMPT).generate_next_token()
+        og.set_log_options(filename=str(tmp_path / "steps.log"))
+        start(model, PROMPT).generate_next_token()
+    finally:
+        og.set_log_options(enabled=False, ansi_tags=True, generate_next_token=False, filename="")
+        og.set_log_options(model_input_values=False)
+        og.set_log_callback(None)
+    assert len(told) == 2
+    assert told[0].startswith("model_input_values: \ninput_ids: int64 [1, 4]")
+    assert told[1].startswith("generate_next_token: sequence length 4")
+    assert (tmp_path / "steps.log").read_text() == "".join(told)
