@@ -6,6 +6,7 @@ Runtime has what was experimental there and is gone, as Affine, or has come back
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, TypeAlias
 
 _FLOATS = ("tensor(float)", "tensor(float16)")
@@ -41,7 +42,7 @@ TYPES = {
 }  # fmt: skip
 """By a type variable, what it may be of what DirectML or NumPy has; a value of any other type is the host's."""
 
-OTHERWISE = {"C": "T"}
+OTHERWISE = {"C": "T", "K": "T"}
 """By a type variable that no input may be of, the one that its outputs are of then: those of a cache without a past."""
 
 Attributes: TypeAlias = dict[str, int | float | str | tuple[float, ...] | type[float] | None]
@@ -72,6 +73,10 @@ _WINDOWS: Attributes = {"auto_pad": "NOTSET", "kernel_shape": (), "pads": (), "s
 _FACTORS: Attributes = {"alpha": 1.0, "transA": 0, "transB": 0, "transBatchA": 0, "transBatchB": 0}
 _ACTIVATION: Attributes = {"activation": ""}
 _NUMBERS: Attributes = {f"activation_{name}": 0.0 for name in ("alpha", "beta", "gamma")}
+_EXPERTS: Attributes = {
+    "activation_type": "relu", "activation_alpha": 1.0, "activation_beta": 0.0, "k": 1, "normalize_routing_weights": 0,
+    "swiglu_fusion": 0, "swiglu_limit": math.inf, "use_sparse_mixer": 0,
+}  # fmt: skip
 FUSED = {
     "QLinearAdd": Contrib(f"{_TWO} {_RESULT}", "C:Q", {}),
     "QLinearMul": Contrib(f"{_TWO} {_RESULT}", "C:Q", {}),
@@ -218,6 +223,48 @@ CONTRIB = {
             "qk_norm_epsilon": 1e-6,
         },
     ),
+    "com.microsoft.MoE": Contrib(
+        "input:T router_probs:T fc1_experts_weights:T fc1_experts_bias:T? fc2_experts_weights:T fc2_experts_bias:T?"
+        " fc3_experts_weights:T? fc3_experts_bias:T?",
+        "output:T",
+        _EXPERTS,
+    ),
+    "com.microsoft.QMoE": Contrib(
+        "input:T router_probs:T fc1_experts_weights:T1 fc1_scales:K? fc1_experts_bias:T? fc2_experts_weights:T1"
+        " fc2_scales:K? fc2_experts_bias:T? fc3_experts_weights:T1? fc3_scales:K? fc3_experts_bias:T?"
+        " fc1_zero_points:T1? fc2_zero_points:T1? fc3_zero_points:T1? router_weights:T? fc1_global_scale:U?"
+        " fc2_global_scale:U? fc1_act_scale:U? fc2_act_scale:U? fc1_act_block_scale:K? fc2_act_block_scale:K?",
+        "output:T",
+        {
+            **_EXPERTS,
+            "expert_weight_bits": 4,
+            **{f"fc{i}_expert_weight_bits": 0 for i in (1, 2, 3)},
+            "block_size": 0,
+            "quant_type": "int",
+            "weights_prepacked": -1,
+            "accuracy_level": 0,
+        },
+    ),
+    "com.microsoft.CausalConvWithState": Contrib(
+        "input:T weight:T bias:T? past_state:T?",
+        "output:T present_state:T",
+        {"ndim": 1, "activation": "none", "dilation": 1, "channels_last": 0, "state_window": 0},
+    ),
+    "com.microsoft.LinearAttention": Contrib(
+        "query:T key:T value:T past_state:K? decay:T? beta:T?",
+        "output:T present_state:K",
+        {
+            "q_num_heads": None,
+            "kv_num_heads": None,
+            "update_rule": "gated_delta",
+            "scale": 0.0,
+            "chunk_size": 64,
+            "state_window": 0,
+        },
+    ),
+    "com.microsoft.LinearAttentionGate": Contrib("a:T dt_bias:U decay_scale:U b:T?", "decay:T beta:T?", {}),
+    "com.microsoft.GatedRMSNorm": Contrib("X:T scale:T gate:T", "Y:T", {"activation": "silu", "epsilon": 1e-5}),
+    "com.microsoft.GatedAdd": Contrib("X:T Y:T gate:T", "output:T", {}),
     "com.microsoft.RotaryEmbedding": Contrib(
         "input:T position_ids:T4 cos_cache:T sin_cache:T",
         "output:T",

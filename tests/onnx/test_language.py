@@ -1,0 +1,344 @@
+"""Node types of language models that ONNX has not: against float64, and ONNX Runtime where it has their form."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from onnx_answers import session_of
+from onnx_models import helper, onnx
+
+from anydml.onnx import load  # isort: skip - after the models, which leave this out where onnx is missing
+
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is what its node types are compared with")
+RNG = np.random.default_rng(7)
+HALF = np.float16
+
+
+def _model(kind: str, inputs: dict[str, Any], outputs: list[str], **attributes: Any) -> Any:
+    """A model of one node, whose weights are its own: those whose names begin with a capital letter."""
+    names = [name if value is not None else "" for name, value in inputs.items()]
+    given = {name: value for name, value in inputs.items() if value is not None}
+    node = helper.make_node(kind, names, outputs, name="n", domain="com.microsoft", **attributes)
+    infos = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in given.items()
+        if not name[0].isupper()
+    ]
+    weights = [onnx.numpy_helper.from_array(value, name) for name, value in given.items() if name[0].isupper()]
+    results = [helper.make_empty_tensor_value_info(name) for name in outputs]
+    graph = helper.make_graph([node], "language", infos, results, weights)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def _answers(kind: str, inputs: dict[str, Any], outputs: list[str], **attributes: Any) -> tuple[Any, Any]:
+    """The model, and what the device makes of it."""
+    proto = _model(kind, inputs, outputs, **attributes)
+    feeds = {name: value for name, value in inputs.items() if value is not None and not name[0].isupper()}
+    found = load(proto, strict=True).run(feeds)
+    return (proto, feeds), [found[name] for name in outputs]
+
+
+def _close(found: Any, wanted: Any, tolerance: float = 4e-6) -> None:
+    assert found.shape == wanted.shape
+    most = np.abs(wanted).max(initial=1e-3)
+    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=0, atol=tolerance * most)
+
+
+def _theirs(made: tuple[Any, Any]) -> Any:
+    proto, feeds = made
+    return session_of(proto).run(None, feeds)
+
+
+def _floats(*shape: int, dtype: Any = np.float32) -> Any:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+# Experts
+
+
+def _mixed(x: Any, scores: Any, weights: list[Any], biases: list[Any], options: dict[str, Any], shares: Any) -> Any:
+    """What experts make of tokens, one after the other."""
+    rows, k, kind = x.reshape(-1, x.shape[-1]).astype(np.float64), options["k"], options["activation_type"]
+    found = np.zeros_like(rows)
+    for t, row in enumerate(rows):
+        order = np.argsort(-scores[t])[:k]
+        some = shares[t][order]
+        for share, e in zip(
+            some / some.sum() if options.get("normalize_routing_weights") else some, order, strict=True
+        ):
+            first = weights[0][e] @ row + biases[0][e]
+            gate, other = first, None
+            if kind == "swiglu" and weights[2] is not None:
+                other = weights[2][e] @ row
+            elif kind == "swiglu":
+                half = len(first) // 2
+                split = (first[:half], first[half:]) if options["swiglu_fusion"] == 2 else (first[::2], first[1::2])
+                gate, other = split
+            if other is not None:
+                limit = options.get("swiglu_limit", math.inf)
+                gate, other = np.minimum(gate, limit), np.clip(other, -limit, limit)
+                curve = _sigmoid(options.get("activation_alpha", 1) * gate)
+                made = gate * curve * (other + options.get("activation_beta", 0))
+            elif kind == "gelu":
+                made = gate * (1 + np.tanh(math.sqrt(2 / math.pi) * (gate + 0.044715 * gate**3))) / 2
+            else:
+                made = {"relu": np.maximum(gate, 0), "silu": gate * _sigmoid(gate), "identity": gate}[kind]
+            found[t] += share * (weights[1][e] @ made + biases[1][e])
+    return found.reshape(x.shape)
+
+
+GPT = {"activation_alpha": 1.702, "activation_beta": 1.0, "swiglu_limit": 1.5}
+MIXES: list[dict[str, Any]] = [
+    {"activation_type": "relu", "k": 1},
+    {"activation_type": "gelu", "k": 2, "normalize_routing_weights": 1},
+    {"activation_type": "silu", "k": 3},
+    {"activation_type": "swiglu", "swiglu_fusion": 1, "k": 2, "normalize_routing_weights": 1, **GPT},
+    {"activation_type": "swiglu", "swiglu_fusion": 2, "k": 2},
+    {"activation_type": "swiglu", "swiglu_fusion": 0, "k": 2},
+]
+COUNT, HIDDEN, INNER = 8, 32, 16
+
+
+def _sizes(options: dict[str, Any]) -> list[tuple[int, int, int]]:
+    wide = 2 * INNER if options.get("swiglu_fusion") else INNER
+    third = [(COUNT, INNER, HIDDEN)] if options.get("swiglu_fusion") == 0 else []
+    return [(COUNT, wide, HIDDEN), (COUNT, HIDDEN, INNER), *third]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, HALF])
+@pytest.mark.parametrize("tokens", [1, 7])
+@pytest.mark.parametrize("options", MIXES, ids=range(len(MIXES)))
+def test_experts(options: dict[str, Any], tokens: int, dtype: Any) -> None:
+    """Few tokens, whose experts are gathered, and many, which ask all of them."""
+    x, scores = _floats(1, tokens, HIDDEN, dtype=dtype), _floats(tokens, COUNT, dtype=dtype)
+    sizes = _sizes(options)
+    weights = [(_floats(*shape) / 6).astype(dtype) for shape in sizes]
+    biases = [_floats(*shape[:2], dtype=dtype) for shape in sizes[:2]]
+    inputs = {"x": x, "scores": scores, "W1": weights[0], "B1": biases[0], "W2": weights[1], "B2": biases[1]}
+    third = weights[2] if len(weights) > 2 else None
+    made, (y,) = _answers("MoE", {**inputs, "W3": third}, ["y"], **options)
+    wide = [w.astype(np.float64) for w in weights] + [None] * (3 - len(weights))
+    terms = np.exp(scores.astype(np.float64))
+    shares = terms / terms.sum(-1, keepdims=True)
+    _close(
+        y,
+        _mixed(x, scores, wide, [b.astype(np.float64) for b in biases], options, shares),
+        4e-3 if dtype is HALF else 4e-6,
+    )
+    if dtype is not HALF and options.get("swiglu_fusion", 1) == 1:
+        _close(y, _theirs(made)[0])
+
+
+def _packed(numbers: Any, bits: int) -> Any:
+    """Numbers of few bits, the first in the lowest; each row is whole bytes."""
+    each = 8 // bits
+    padded = np.zeros((*numbers.shape[:-1], -(-numbers.shape[-1] // each) * each), np.uint8)
+    padded[..., : numbers.shape[-1]] = numbers
+    parts = padded.reshape(*padded.shape[:-1], -1, each)
+    return np.bitwise_or.reduce(parts << (bits * np.arange(each, dtype=np.uint8)), -1).astype(np.uint8)
+
+
+@pytest.mark.parametrize(("tokens", "dtype"), [(1, np.float32), (5, np.float32), (2, HALF)])
+@pytest.mark.parametrize("has_zeros", [False, True])
+@pytest.mark.parametrize(("bits", "block"), [(4, 16), (8, 16), (4, 0), (8, 0), (2, 16), (2, 0)])
+def test_experts_of_few_bits(bits: int, block: int, has_zeros: bool, tokens: int, dtype: Any) -> None:
+    """A scale for each column or each block of 16, and zero points; shares of the router's or of another tensor."""
+    options: dict[str, Any] = {**MIXES[3], "expert_weight_bits": bits, **({"block_size": block} if block else {})}
+    x, scores = _floats(1, tokens, HIDDEN, dtype=dtype), _floats(tokens, COUNT, dtype=dtype)
+    own = RNG.random((tokens, COUNT)).astype(dtype) if tokens > 1 else None
+    inputs: dict[str, Any] = {"x": x, "scores": scores}
+    weights, zeros, biases = [], [], []
+    for i, (count, columns, length) in enumerate(_sizes(options)):
+        blocks = length // block if block else 1
+        numbers, scale = RNG.integers(0, 2**bits, (count, columns, length)), RNG.random((count, columns, blocks)) + 0.5
+        scale = (scale / 2**bits / 2).astype(dtype)
+        zero = RNG.integers(0, 2**bits, (count, columns, blocks)) if has_zeros else np.full((1, 1, 1), 2 ** (bits - 1))
+        apart = numbers.reshape(count, columns, blocks, -1) - zero[..., None]
+        weights.append((apart * scale.astype(np.float64)[..., None]).reshape(count, columns, length))
+        biases.append(_floats(count, columns, dtype=dtype))
+        zeros.append(_packed(zero if block else zero[..., 0], bits) if has_zeros else None)
+        inputs |= {
+            f"W{i}": _packed(numbers, bits),
+            f"S{i}": scale if block else scale[..., 0],
+            f"B{i}": biases[-1],
+        }
+    inputs |= {**dict.fromkeys(("W2", "S2", "B2")), "Z0": zeros[0], "Z1": zeros[1], "Z2": None, "own": own}
+    made, (y,) = _answers("QMoE", inputs, ["y"], **options)
+    terms = np.exp(scores.astype(np.float64)) if own is None else own.astype(np.float64)
+    wanted = _mixed(x, scores, [*weights, None], [b.astype(np.float64) for b in biases], options, terms)
+    _close(y, wanted, 4e-3 if dtype is HALF else 4e-6)
+    if dtype is not HALF and (block or bits != 2):
+        _close(_theirs(made)[0], wanted, 0.02)  # which rounds rows
+
+
+def test_the_sparse_mixer_chooses_two_whose_shares_are_by_scores_near_them() -> None:
+    scores = np.array([[1.0, 2.0, 1.99, -3.0], [0.5, -0.2, 4.0, 3.0]], np.float32)
+    weights = [np.tile(np.eye(8, dtype=np.float32) * (i + 1), (1, 1))[None] for i in range(4)]
+    inputs = {"x": np.ones((2, 8), np.float32), "scores": scores, "W1": np.concatenate(weights), "B1": None}
+    inputs["W2"] = np.tile(np.eye(8, dtype=np.float32), (4, 1, 1))
+    _, (y,) = _answers("MoE", inputs, ["y"], k=2, activation_type="identity", use_sparse_mixer=1)
+    near = 1 / (1 + math.exp(-0.01))  # of two scores within 2 %: 2.0 and 1.99; the second is compared without the first
+    _close(y, np.array([[2 * near + 3.0] * 8, [3.0 + 4.0] * 8]))
+
+
+# States of a fixed size
+
+
+@pytest.mark.parametrize("dtype", [np.float32, HALF])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"activation": "silu"}, {"dilation": 2}, {"channels_last": 1, "activation": "swish"}, {"state_window": 3},
+        {"state_window": 2, "channels_last": 1},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(("length", "taps"), [(1, 4), (6, 3), (2, 1)])
+def test_causal_convolutions_carry_over_what_they_look_back_at(
+    length: int, taps: int, options: dict[str, Any], dtype: Any
+) -> None:
+    batch, channels, back, window = 2, 5, (taps - 1) * options.get("dilation", 1), options.get("state_window", 0)
+    x, weight, bias = (
+        _floats(*shape, dtype=dtype) for shape in ((batch, channels, length), (channels, 1, taps), (channels,))
+    )
+    past = _floats(*([window] if window else []), batch, channels, back, dtype=dtype)
+
+    def turned(one: Any) -> Any:
+        return np.ascontiguousarray(np.swapaxes(one, -1, -2)) if options.get("channels_last") else one
+
+    whole = np.concatenate([past[-1] if window else past, x], -1).astype(np.float64)
+    step = options.get("dilation", 1)
+    taken = [whole[..., j * step : j * step + length] * weight.astype(np.float64)[:, :, j] for j in range(taps)]
+    y = sum(taken) + bias.astype(np.float64)[:, None]
+    y = y * _sigmoid(y) if "activation" in options else y
+    ends = [length - (window or 1) + 1 + j for j in range(window or 1)]
+    states = np.stack([whole[..., end : end + back] if end > 0 else np.zeros((batch, channels, back)) for end in ends])
+    inputs = {"x": turned(x), "weight": weight, "bias": bias, "past": turned(past)}
+    made, found = _answers("CausalConvWithState", inputs, ["y", "state"], **options)
+    tolerance = 2e-3 if dtype is HALF else 4e-6
+    _close(found[0], turned(y), tolerance)
+    np.testing.assert_array_equal(found[1], turned(states if window else states[0]))
+    if options.keys() <= {"activation"} and dtype is not HALF:
+        for one, wanted in zip(found, _theirs(made), strict=True):
+            _close(one, wanted)
+
+
+@pytest.mark.parametrize(("heads", "keys", "shared"), [(4, 2, 2), (1, 2, 2), (2, 1, 2)])
+@pytest.mark.parametrize(
+    ("rule", "length", "by_key", "window"),
+    [
+        ("linear", 3, False, 0), ("gated", 70, False, 0), ("gated", 21, True, 0), ("delta", 5, False, 0),
+        ("gated_delta", 1, False, 0), ("gated_delta", 150, False, 0), ("gated_delta", 37, True, 2),
+        ("gated_delta", 2, False, 3),
+    ],
+)  # fmt: skip
+def test_linear_attention(
+    rule: str, length: int, by_key: bool, window: int, heads: int, keys: int, shared: int
+) -> None:
+    """One token after the other: in one chunk, in several, and in those that the last does not fill."""
+    batch, size, value_size = 2, 8, 6
+    query, value = _floats(batch, length, heads, size), _floats(batch, length, shared, value_size)
+    key = _floats(batch, length, keys, size)
+    key /= np.linalg.norm(key, axis=-1, keepdims=True)
+    decay = -np.abs(_floats(batch, length, shared, size if by_key else 1)) * RNG.choice(
+        [0.05, 1, 30], (1, length, 1, 1)
+    )
+    decay = decay.astype(np.float32)
+    rate, past = RNG.random((batch, length, shared)).astype(np.float32), _floats(batch, shared, size, value_size)
+    state, states, outputs = past.astype(np.float64), [], []
+    every = np.repeat(key, shared // keys, 2).astype(np.float64)
+    for t in range(length):
+        state = state * np.exp(decay[:, t, :, :, None].astype(np.float64)) if "gated" in rule else state
+        new = value[:, t].astype(np.float64)
+        if "delta" in rule:
+            new = rate[:, t, :, None] * (new - np.einsum("bhkv,bhk->bhv", state, every[:, t]))
+        state = state + np.einsum("bhk,bhv->bhkv", every[:, t], new)
+        most = max(heads, shared)
+        pairs = [(h * heads // most, h * shared // most) for h in range(most)]
+        outputs.append(np.stack([np.einsum("bkv,bk->bv", state[:, s], query[:, t, q]) for q, s in pairs], 1))
+        states.append(state)
+    inputs: dict[str, Any] = {
+        name: one.reshape(batch, length, -1) for name, one in (("q", query), ("k", key), ("v", value))
+    }
+    inputs["past"] = np.stack([past] * window) if window else past
+    inputs |= {
+        "decay": decay.reshape(batch, length, -1) if "gated" in rule else None,
+        "rate": rate if "delta" in rule else None,
+    }
+    options: dict[str, Any] = {"q_num_heads": heads, "kv_num_heads": shared, "update_rule": rule, "scale": 0.5}
+    made, found = _answers(
+        "LinearAttention", inputs, ["y", "state"], **options, **({"state_window": window} if window else {})
+    )
+    _close(found[0], 0.5 * np.stack(outputs, 1).reshape(batch, length, -1))
+    last = [states[t] if t >= 0 else np.zeros_like(state) for t in range(length - window, length)]
+    _close(found[1], np.stack(last) if window else state)
+    if not window:
+        for one, wanted in zip(found, _theirs(made), strict=True):
+            _close(one, wanted, 8e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, HALF])
+def test_gates(dtype: Any) -> None:
+    tolerance = 2e-3 if dtype is HALF else 4e-6
+    a, b, x, gate = (_floats(2, 3, width, dtype=dtype) for width in (4, 4, 12, 12))
+    bias, scale, weight = _floats(4), _floats(4), _floats(4, dtype=dtype)
+    _, found = _answers("LinearAttentionGate", {"a": a, "bias": bias, "scale": scale, "b": b}, ["decay", "beta"])
+    _close(found[0], scale * np.log1p(np.exp(a.astype(np.float64) + bias)), tolerance)
+    _close(found[1], _sigmoid(b.astype(np.float64)), tolerance)
+    groups = x.astype(np.float64).reshape(2, 3, 3, 4)
+    normal = groups / np.sqrt((groups**2).mean(-1, keepdims=True) + 1e-5) * weight
+    for kind in ("silu", "sigmoid"):
+        _, (y,) = _answers("GatedRMSNorm", {"x": x, "scale": weight, "gate": gate}, ["y"], activation=kind)
+        curve = _sigmoid(gate.astype(np.float64))
+        _close(y, normal.reshape(x.shape) * (curve if kind == "sigmoid" else gate * curve), tolerance)
+    _, (y,) = _answers("GatedAdd", {"x": x, "y0": gate, "g": np.ascontiguousarray(x[..., :1])}, ["y"])
+    _close(y, x + gate.astype(np.float64) * x[..., :1], tolerance)
+
+
+# What is wrong
+
+
+def _wrong(kind: str, inputs: dict[str, Any], outputs: list[str], message: str, **attributes: Any) -> None:
+    with pytest.raises(dml.DmlError, match=rf"node 'n' \(com.microsoft.{kind}\): .*{message}"):
+        _answers(kind, inputs, outputs, **attributes)
+
+
+def test_what_is_wrong_is_told() -> None:
+    experts = {
+        "x": _floats(2, HIDDEN), "scores": _floats(2, COUNT), "W1": _floats(COUNT, INNER, HIDDEN), "B1": None,
+        "W2": _floats(COUNT, HIDDEN, INNER),
+    }  # fmt: skip
+    _wrong("MoE", experts, ["y"], r"k must lie in 1 \.\. 8, .* got 9", k=9)
+    _wrong("MoE", {**experts, "scores": _floats(3, COUNT)}, ["y"], r"router_probs must have the shape \(2, 8\), a row")
+    _wrong("MoE", {**experts, "B1": _floats(COUNT, 3)}, ["y"], r"fc1_experts_bias must have the shape \(8, 16\)")
+    _wrong("MoE", {**experts, "W1": _floats(COUNT, INNER, 5)}, ["y"], "fc1_experts_weights must have the shape")
+    _wrong("MoE", experts, ["y"], "activation_type must be one of", activation_type="sine")
+    packed = {
+        "x": _floats(2, HIDDEN), "scores": _floats(2, COUNT), "W1": np.zeros((COUNT, INNER, HIDDEN // 2), np.uint8),
+        "S1": _floats(COUNT, INNER), "B1": None, "W2": np.zeros((COUNT, HIDDEN, INNER // 2), np.uint8),
+        "S2": _floats(COUNT, HIDDEN),
+    }  # fmt: skip
+    _wrong("QMoE", packed, ["y"], "quant_type must be int: .* of types that DirectML lacks; quantise", quant_type="fp4")
+    _wrong("QMoE", packed, ["y"], "weights packed for one processor", weights_prepacked=1)
+    _wrong("QMoE", {**packed, "S1": _floats(COUNT, 5)}, ["y"], r"fc1_scales must have the shape \(8, 16\)")
+    _wrong("QMoE", packed, ["y"], "block_size must be 0, or a power of two", block_size=24)
+    conv = {"x": _floats(1, 4, 3), "weight": _floats(4, 1, 3), "bias": None, "past": _floats(1, 4, 5)}
+    _wrong("CausalConvWithState", conv, ["y", "s"], r"past_state must have the shape \(1, 4, 2\), the state")
+    _wrong("CausalConvWithState", conv, ["y", "s"], "an ndim of 2 is not supported", ndim=2)
+    _wrong("CausalConvWithState", conv, ["y", "s"], r"state_window must lie in 0 \.\. 8; got 9", state_window=9)
+    linear = {"q": _floats(1, 2, 8), "k": _floats(1, 2, 8), "v": _floats(1, 2, 8)}
+    heads = {"q_num_heads": 2, "kv_num_heads": 2}
+    _wrong("LinearAttention", linear, ["y", "s"], "decay must be given where update_rule is gated_delta", **heads)
+    _wrong("LinearAttention", {**linear, "k": _floats(1, 3, 8)}, ["y", "s"], "key must have the batch", **heads)
+    _wrong(
+        "LinearAttention", linear, ["y", "s"], "query must have q_num_heads whole heads", q_num_heads=3, kv_num_heads=2
+    )
