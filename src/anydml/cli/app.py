@@ -20,7 +20,9 @@ from anydml.core.enum_parsing import suggest
 from anydml.core.errors import UNUSABLE, DmlError, show
 
 COMMANDS = {
+    "bench": "Measure a language model: tokens a second, time to the first, memory.",
     "cache": "Show, clear or fill the cache of compiled kernels and plans.",
+    "chat": "Talk with a language model in a folder of ONNX Runtime GenAI.",
     "check": "Find every fault of DxDispatch and ONNX models.",
     "compare": "Find where an ONNX model differs from ONNX Runtime.",
     "completion": "Print the completion script of a shell.",
@@ -31,10 +33,11 @@ COMMANDS = {
     "reduce": "Cut an ONNX model down to the part that shows a fault.",
     "run": "Run a DxDispatch or ONNX model.",
     "schema": "Write a JSON schema of DxDispatch models, so that editors complete and check them.",
+    "serve": "Serve a language model to OpenAI's clients.",
     "support": "List the operators, and the types and dimensions that each takes.",
 }
 """Each command's first sentence: the list of commands imports none of them, which would take two fifths of its time."""
-_ELSEWHERE = {"explore": "anydml.explore.command"}
+_ELSEWHERE = {"explore": "anydml.explore.command"} | dict.fromkeys(("bench", "chat", "serve"), "anydml.genai.commands")
 """Modules of commands that are not of this folder."""
 
 

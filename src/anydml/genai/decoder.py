@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anydml.genai.model import Cache, Model
+    from anydml.onnxruntime.binding import IOBinding
 
     Array = np.ndarray[Any, Any]
 
@@ -53,6 +54,8 @@ class Decoder:
         self._positions = np.zeros((batch, 1), np.int64)
         self._held: dict[str, Any] = {}
         self._binding = model.session.io_binding()
+        self._bindings: dict[int, IOBinding] = {}
+        """For steps of so many of the rows."""
         self._fed: dict[str, Any] = {}
         self._found: dict[str, Any] = {}
         self._reset()
@@ -105,7 +108,9 @@ class Decoder:
             raise refuse("Generator", missing[0], rule, way_out=way_out)
         if tells("model_input_values"):
             log_arrays("model_input_values", fed)
-        found = self._run(fed, new)
+        found = self._run(fed, self._held, self._binding)
+        if not self.is_shared:
+            self._check_growth(found, self.length + new)
         for label in ("model_output_shapes", "model_output_values"):
             if tells(label):
                 log_arrays(label, {name: on_host(value) for name, value in found.items()})
@@ -117,28 +122,58 @@ class Decoder:
         self._mask, self._positions = mask, positions[np.arange(self._batch), last][:, None]
         return logits
 
-    def _run(self, fed: Mapping[str, Any], new: int) -> dict[str, Any]:
-        binding, memory = self._binding, self._memory
-        for name, value in {**self._held, **fed}.items():
+    def run_rows(self, tokens: Array, lengths: Array) -> Array:
+        """A token for each of the first rows, which have so many tokens each; gives their logits.
+
+        For shared caches of models whose attention takes the length of each sequence.
+        """
+        rows = len(tokens)
+        total = int(lengths.max()) + 1
+        fed = {self._ids: tokens, self._mask_name: np.arange(total) <= lengths[:, None]}
+        fed[self._position_name] = lengths[:, None]
+        fed = {name: np.ascontiguousarray(fed[name], self._types[name]) for name in fed if name in self.model.inputs}
+        held = {cache.past: self._held[cache.past][:rows] for cache in self.model.caches}
+        if rows not in self._bindings:
+            self._bindings[rows] = self.model.session.io_binding()
+        found = self._run({**fed, **self.extra}, held, self._bindings[rows])
+        return self._last_logits(found[self._logits], np.zeros(rows, np.int64))
+
+    def copy_row(self, source: Decoder, row: int, from_row: int = 0) -> None:
+        """Take over the caches of another decoder's row, or of one's own."""
+        for cache in self.model.caches:
+            given, own = source._held[cache.past], self._held[cache.past]
+            place = (slice(None),) * (cache.axis or 0) + (slice(given.shape[cache.axis or 0]),)
+            target, part = own[row : row + 1][place], given[from_row : from_row + 1]
+            if isinstance(target, np.ndarray):
+                target[...] = part
+            elif hasattr(target, "copy_from"):
+                target.copy_from(part.numpy())
+            else:
+                target.copy_(part)
+
+    def _run(self, fed: Mapping[str, Any], held: Mapping[str, Any], binding: IOBinding) -> dict[str, Any]:
+        for name, value in {**held, **fed}.items():
             binding.bind_ortvalue_input(name, OrtValue(value))
         if not binding.outputs:
             caches = {cache.present: cache.past for cache in self.model.caches}
             kind, _, number = self.model.session.device.name.partition(":")
             for name in self.model.outputs:
                 if self.is_shared and name in caches:
-                    binding.bind_ortvalue_output(name, OrtValue(self._held[caches[name]]))
+                    binding.bind_ortvalue_output(name, OrtValue(held[caches[name]]))
                 else:
-                    binding.bind_output(name, kind if memory != HOST else HOST, int(number or 0))
+                    binding.bind_output(name, kind if self._memory != HOST else HOST, int(number or 0))
         self.model.session.run_with_iobinding(binding)
-        found = dict(zip(binding.outputs, (value.held for value in binding.get_outputs()), strict=True))
-        for cache in self.model.caches:  # a model that says otherwise than its configuration
-            grown = None if cache.axis is None or self.is_shared else found[cache.present].shape[cache.axis]
-            if grown is not None and grown != self.length + new:
-                rule = f"output {show(cache.present)} must have grown to {self.length + new} tokens"
+        return dict(zip(binding.outputs, (value.held for value in binding.get_outputs()), strict=True))
+
+    def _check_growth(self, found: Mapping[str, Any], length: int) -> None:
+        """Refuse a model that says otherwise than its configuration."""
+        for cache in self.model.caches:
+            grown = None if cache.axis is None else found[cache.present].shape[cache.axis]
+            if grown is not None and grown != length:
+                rule = f"output {show(cache.present)} must have grown to {length} tokens"
                 way_out = "set past_present_share_buffer where the model writes its caches in place"
                 fault = Fault(field=cache.present, rule=rule, found=str(grown), way_out=way_out)
                 raise Fail("Generator", fault)
-        return found
 
     def _masked(self, tokens: Array) -> tuple[Array, Array, Array]:
         """The mask of all tokens, the positions of new ones, and which of them is each sequence's last."""
@@ -172,7 +207,7 @@ class Decoder:
             else:
                 rows = [on_host(found[row : row + 1, place : place + 1]) for row, place in enumerate(last.tolist())]
                 found = np.concatenate(rows)
-        logits = np.asarray(on_host(found)).reshape(self.rows, -1)[:, : self.model.vocab_size]
+        logits = np.asarray(on_host(found)).reshape(len(last), -1)[:, : self.model.vocab_size]
         return np.array(logits, np.float32)
 
     def _reordered(self, cache: Cache, beams: Array) -> Any:

@@ -14,7 +14,7 @@ from anydml.onnx.protobuf import ELEMENT_NUMBERS
 from anydml.onnx.read import Source, read_model
 from anydml.onnxruntime.inference import InferenceSession
 from anydml.onnxruntime.options import GraphOptimizationLevel, SessionOptions
-from anydml.onnxruntime.ort_errors import InvalidGraph, NoSuchFile, refuse, refuse_type, renamed
+from anydml.onnxruntime.ort_errors import InvalidGraph, NoSuchFile, refuse, refuse_type, renamed, told
 from anydml.onnxruntime.type_names import dtype_of
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ _NEEDS = {
 }
 _ELSEWHERE = {family: needed for needed, families in _NEEDS.items() for family in families}
 """Families that this version does not run, and what they need."""
+_ATTENTIONS = {"MultiHeadAttention", "Attention", "PagedAttention", "SparseAttention", "DecoderMaskedSelfAttention"}
+"""Nodes that read a mask, or lengths of their own."""
 _TOLD = {"cpu": "CPU", "cuda": "CUDA", "webgpu": "WebGPU"}
 """GenAI's word for a device."""
 _NAMES = {"dml": "DML"}
@@ -103,15 +105,21 @@ class Model:
     def _load(self) -> InferenceSession:
         name = str(self.config.section("model", "decoder").get("filename", "model.onnx"))
         path = self.config.path(name, "model.decoder.filename")
-        given: Any = path
         if name in self.config.model_data:
-            given = self._from_bytes(name)
+            with told():
+                source = self._from_bytes(name)
         elif not path.is_file():
             models = sorted(found.name for found in self.config.folder.glob("*.onnx"))
             way_out = f"the folder has {', '.join(map(show, models))}" if models else "the folder has no ONNX model"
             rule = f"there is no file {show(name)}, which model.decoder.filename names"
             raise NoSuchFile(self._file, [Fault(field="model.decoder.filename", rule=rule, way_out=way_out)])
-        return InferenceSession(given, self._options(), providers=self._providers())
+        else:
+            with told():
+                source = read_model(path, is_kept=True)
+        kinds = [node.op_type for node in source.model.graph.node]
+        self.knows_lengths = "GroupQueryAttention" in kinds and not _ATTENTIONS.intersection(kinds)
+        """Whether attention takes the length of each sequence, so that each may have its own."""
+        return InferenceSession(source, self._options(), providers=self._providers())
 
     def _from_bytes(self, name: str) -> Source:
         """A model of bytes, whose external data lies in the folder."""

@@ -96,6 +96,11 @@ class Search:
         """Whether every sequence has ended, or is as long as may be."""
         return bool(self._has_ended.all()) or self.length >= self.options.max_length
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether every sequence has come to a token that ends it."""
+        return bool(self._has_ended.all())
+
     def append(self, tokens: Array) -> None:
         """Append tokens that somebody gives, [batch, n]; what had ended goes on."""
         new = tokens.shape[1]
