@@ -75,6 +75,9 @@ class DoubleMemory:
     def wait(self) -> None:
         self.waited += 1
 
+    def timestamps(self) -> None:
+        """It has no clock."""
+
 
 class DoubleProgram(Program):
     """A program of the reference engine's."""

@@ -38,6 +38,25 @@ class DeviceMemory(Protocol):
     def wait(self) -> None:
         """Wait until all work that was dispatched is done."""
 
+    def timestamps(self) -> Timestamps | None:
+        """The device's own clock; None where it has none that can be read between dispatches."""
+
+
+class Timestamps(Protocol):
+    """Marks between dispatches, from `begin` on."""
+
+    def begin(self) -> None:
+        """Wait for the device, and forget earlier marks."""
+
+    def mark(self) -> int:
+        """Set a mark after all that was dispatched; its number."""
+
+    def end(self) -> None:
+        """Wait for the device, and read when it came to each mark."""
+
+    def since_first(self, mark: int) -> float:
+        """Seconds from the first mark to another, once they were read."""
+
 
 memories: dict[str, DeviceMemory] = {}
 """By name, those that an engine of this process has. One that is lost stays until the next of its name is made."""

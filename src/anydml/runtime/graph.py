@@ -12,7 +12,7 @@ from anydml.core.late_imports import import_alone
 from anydml.core.locks import cached_property
 from anydml.core.memory import HOST, Buffer, has_fast_address
 from anydml.core.results import gathering
-from anydml.engines.common.program import Place
+from anydml.engines.common.program import Checking, Place
 from anydml.graph.check import byte_span
 from anydml.graph.description import SUBJECT, GraphDesc
 from anydml.graph.wiring import node_names, operators
@@ -22,7 +22,7 @@ from anydml.ir.views import View
 from anydml.runtime.binding import MINIMUM_BUFFER_TENSOR_ALIGNMENT
 from anydml.runtime.constants import Constants
 from anydml.runtime.dispatchable import Compiled
-from anydml.runtime.launches import Steps, in_a_row
+from anydml.runtime.launches import CheckedSteps, Steps, in_a_row
 from anydml.runtime.persistent_resource import Kept
 from anydml.runtime.planning import plan_graph
 from anydml.runtime.profiler_hook import WATCHER
@@ -160,7 +160,23 @@ class CompiledGraph(Compiled):
 
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """A function that runs each step in turn."""
-        return in_a_row(self.bind_all(places, temporary), self._constants or None)
+        launches = self.bind_all(places, temporary)
+        if self.plan.has_checks and any(isinstance(launch, Checking) for launch in launches):
+            return CheckedSteps(launches, self._constants or None, self._settles)
+        return in_a_row(launches, self._constants or None)
+
+    @cached_property
+    def _settles(self) -> list[bool]:
+        """The steps before which earlier checks must have passed: they write what others see, or over the indices."""
+        found, scratch = list[bool](), self.arena.offsets
+        is_pending = is_hurried = False
+        for step in self.recipe.steps:
+            checks = step.primitive.checks
+            settles = is_pending and (is_hurried or any(view.tensor not in scratch for view in step.primitive.targets))
+            found.append(settles)
+            is_pending = bool(checks) or (is_pending and not settles)
+            is_hurried = any(check.indices.tensor in scratch for check in checks)
+        return found
 
     def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """The same, in an engine's way for rows of launches; a step that has the host look at indices is in none."""

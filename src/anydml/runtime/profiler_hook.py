@@ -59,7 +59,7 @@ class Recorder:
     """Keeps what passes take, by run."""
 
     def __init__(self, memory: str) -> None:
-        self._clock = _Events(memory) if is_cuda(memory) else _Waiting(memory) if memory in memories else _Clock()
+        self._clock = _clock_of(memory)
         self.passes: list[Watched] = []
         self.runs: list[float] = []
         """The seconds of each run, what lies between its passes included."""
@@ -156,6 +156,28 @@ class _Waiting(_Clock):
         return self._mark() - self._began
 
 
+class _Timestamps(_Clock):
+    """A device's own, which it looks at between dispatches. The host's marks count from the same beginning."""
+
+    def __init__(self, memory: str, stamps: Any) -> None:
+        super().__init__()
+        self._memory, self._stamps = memories[memory], stamps
+        self.mark = stamps.mark
+
+    def begin(self) -> None:
+        self._stamps.begin()
+        self._began = time.perf_counter()
+        self.mark()
+
+    def end(self) -> float:
+        last = self.mark()
+        self._stamps.end()
+        return self.since(last)
+
+    def since(self, mark: Any) -> float:
+        return mark - self._began if isinstance(mark, float) else self._stamps.since_first(mark)
+
+
 _CYCLES = 40_000
 """Of a GPU's, that it is kept busy for each pass to come: 20 us, in which the host launches it and marks both ends."""
 
@@ -198,6 +220,16 @@ class _Events:
         if isinstance(mark, float):
             return mark - self._began
         return float(self._first.elapsed_time(mark)) / 1000  # type: ignore[attr-defined]  # PyTorch's, of no type here
+
+
+def _clock_of(memory: str) -> Any:
+    """The most exact clock that there is."""
+    if is_cuda(memory):
+        return _Events(memory)
+    if memory not in memories:
+        return _Clock()
+    stamps = memories[memory].timestamps()
+    return _Waiting(memory) if stamps is None else _Timestamps(memory, stamps)
 
 
 @contextlib.contextmanager

@@ -176,4 +176,4 @@ def test_a_text_that_naga_refuses_is_an_error(line: str) -> None:
     head = "@group(0) @binding(0) var<storage, read_write> t0: array<u32>;"
     text = f"{head} @compute @workgroup_size(64) fn main() {{ {line} }}"
     with pytest.raises(dml.MissingDependencyError, match=r"could not compile a kernel .* use Device\(\"cpu\"\)"):
-        gpu.pipeline(text, 1, 0, has_uniform=False)
+        gpu.pipeline(text, (False,), 0, has_uniform=False)

@@ -13,6 +13,7 @@ from agreement import values
 from anydml.core.enums import DataType
 from anydml.core.memory import packed_strides
 from anydml.engines.webgpu import why_missing
+from anydml.engines.webgpu.gemm import gemm
 from anydml.ir import expressions as ex
 from anydml.ir.fetches import Line
 from anydml.ir.padded_reads import reach
@@ -82,6 +83,16 @@ def convolution(
         "y": np.zeros(batch * groups * filters * math.prod(counts), to.dtype),
     }
     agree(verb, arrays, RTOL[to] if to.is_float else 0)
+
+
+def test_long_sums_of_few_tiles_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Along the channels, or along a side of the taps where those are more."""
+    monkeypatch.setattr(gemm, "parts_for", lambda *sizes: math.gcd(sizes[-1], 4))
+    for is_last in (False, True):
+        convolution((2, 8, 6), (5, 7), (3, 3), F32, pad=1, is_last=is_last, finish=lambda total: total * 0.5 + 1.0)
+        convolution((1, 8, 5), (7, 6), (3, 2), U8, groups=2, stride=2, pad=1, outside=3, is_last=is_last)
+    convolution((1, 3, 8), (13, 11), (8, 3), F32, stride=2, pad=2)
+    convolution((1, 8, 5), (7, 6), (3, 3), F16, to=F16, pad=1, finish=lambda total: total.to(F16))
 
 
 @pytest.mark.parametrize("is_last", [False, True], ids=["", "channels last"])

@@ -72,3 +72,20 @@ class _Exclusive:
 def one_at_a_time(launch: Callable[[], Any], subject: str, lock: Any = None) -> Callable[[], Any]:
     """The same launch, for which a second thread waits until the first is done; so does every launch with its lock."""
     return _Exclusive(launch, subject, lock or make_lock())
+
+
+class Checking(ABC):
+    """A launch that looks at indices before it writes, of which the host may ask what it found once more is under way.
+
+    Called as it is, it asks at once.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def start(self) -> Callable[[], None]:
+        """Launch it; the function waits for what it found, and raises its fault. It must be called."""
+
+    def __call__(self) -> None:
+        """Launch it, and wait for what it found."""
+        self.start()()

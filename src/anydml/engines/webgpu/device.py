@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.webgpu.probe import Arithmetic
 
-WANTED = ("immediates", "shader-f64", "subgroup", "timestamp-query")
+WANTED = ("immediates", "shader-f64", "subgroup", "timestamp-query", "timestamp-query-inside-passes")
 """Features that kernels use where they are there; none is needed."""
 WORD = 4
 """Bytes."""
@@ -160,14 +160,15 @@ class Gpu:
         self.most_bindings = int(limits["max-storage-buffers-per-shader-stage"])
         self.largest_binding = int(limits["max-storage-buffer-binding-size"])
         self.largest_buffer = int(limits["max-buffer-size"])
+        self.workgroup_memory = int(limits["max-compute-workgroup-storage-size"])
         self.immediate_words = int(limits["max-immediate-size"]) // WORD if "immediates" in self.features else 0
         self.handle, self.queue = self.device._internal, self.device.queue._internal  # noqa: SLF001 - wgpu-py has no public name
         self.lock = make_lock()
         """Held by whoever talks to the device."""
         self.arithmetic: Arithmetic | None = None
         """What the device makes of it, once it was probed."""
-        self._pipelines: dict[tuple[str, int, int, bool], Pipeline] = {}
-        self._layouts: dict[tuple[int, bool], Any] = {}
+        self._pipelines: dict[tuple[str, tuple[bool, ...], int, bool], Pipeline] = {}
+        self._layouts: dict[tuple[tuple[bool, ...], bool], Any] = {}
         self._groups: dict[tuple[Any, ...], tuple[Any, int]] = {}
         self._entries = self.ffi.new("WGPUBindGroupEntry[]", self.most_bindings + 1)
         self._descriptor = self.ffi.new("WGPUBindGroupDescriptor *")
@@ -223,22 +224,22 @@ class Gpu:
             self.lib.wgpuCommandBufferRelease(commands)
         return True
 
-    def pipeline(self, text: str, storage: int, immediates: int, *, has_uniform: bool) -> Pipeline:
+    def pipeline(self, text: str, reads: tuple[bool, ...], immediates: int, *, has_uniform: bool) -> Pipeline:
         """The pipeline of a kernel's text: compiled once, its storage bindings first, the numbers after them.
 
-        All storage is read and written: one buffer cannot be bound to be read alone and to be written in one dispatch,
-        and intermediates of a graph share one.
+        `reads` has the storage that is only read: one buffer cannot be bound so and be written in one dispatch, and
+        intermediates of a graph share one.
         """
-        key = (text, storage, immediates, has_uniform)
+        key = (text, reads, immediates, has_uniform)
         with self.lock:
             if (found := self._pipelines.get(key)) is None:
                 found = self._pipelines[key] = self._compiled(*key)
         return found
 
-    def _compiled(self, text: str, storage: int, immediates: int, has_uniform: bool) -> Pipeline:
+    def _compiled(self, text: str, reads: tuple[bool, ...], immediates: int, has_uniform: bool) -> Pipeline:
         self.check()
         try:
-            layout = self._layout(storage, has_uniform)
+            layout = self._layout(reads, has_uniform)
             whole = self.device.create_pipeline_layout(bind_group_layouts=[layout], immediate_size=immediates * WORD)
             module = self._module(text)
             compute = {"module": module, "entry_point": "main"}
@@ -253,12 +254,12 @@ class Gpu:
         handle = int(self.ffi.cast("uintptr_t", pipeline._internal))  # noqa: SLF001 - wgpu-py has no public name
         return Pipeline(handle, layout._internal, (pipeline, layout, whole, module))  # noqa: SLF001 - as above
 
-    def _layout(self, storage: int, has_uniform: bool) -> Any:
+    def _layout(self, reads: tuple[bool, ...], has_uniform: bool) -> Any:
         """The layout of a bind group, which all pipelines of such bindings share, and so do their groups."""
-        if (found := self._layouts.get((storage, has_uniform))) is None:
-            kinds = ["storage"] * storage + ["uniform"] * has_uniform
+        if (found := self._layouts.get((reads, has_uniform))) is None:
+            kinds = ["read-only-storage" if is_read else "storage" for is_read in reads] + ["uniform"] * has_uniform
             entries = [{"binding": i, "visibility": 4, "buffer": {"type": kind}} for i, kind in enumerate(kinds)]
-            found = self._layouts[storage, has_uniform] = self.device.create_bind_group_layout(entries=entries)
+            found = self._layouts[reads, has_uniform] = self.device.create_bind_group_layout(entries=entries)
         return found
 
     def _module(self, text: str) -> Any:

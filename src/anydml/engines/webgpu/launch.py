@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import struct
 import weakref
 from dataclasses import dataclass, field
@@ -65,14 +66,23 @@ class Kernel:
     numbers: tuple[int, ...]
     """The words of N after `zero` and the base of each binding, in the order in which the text names them."""
     groups: tuple[int, int, int]
-    ready: weakref.WeakKeyDictionary[Gpu, Ready] = field(
+    rereads: bool = False
+    """Whether it reads elements again and again, which devices do faster from buffers that it does not write."""
+    ready: weakref.WeakKeyDictionary[Gpu, dict[tuple[bool, ...], Ready]] = field(
         default_factory=weakref.WeakKeyDictionary, compare=False, repr=False
     )
-    """By device, what it has there."""
+    """By device, and by which bindings are only read, what it has there."""
 
     def dispatch(self, memory: Memory, places: Mapping[str, int]) -> Callable[[], None]:
         """A function that dispatches it, given the address of each tensor's first element."""
         return memory.dispatch(self, places)
+
+    def on(self, gpu: Gpu, reads: tuple[bool, ...], words: int) -> Ready:
+        """What it has on a device, where some bindings are of buffers that it only reads."""
+        known = self.ready.setdefault(gpu, {})
+        if (found := known.get(reads)) is None:
+            found = known[reads] = Ready(self, gpu, reads, words)
+        return found
 
 
 class Bindable(Protocol):
@@ -104,9 +114,12 @@ class Row:
             words.append((offset - aligned) // WORD)
             entries.append((base, block.handle, aligned, size))
         words += kernel.numbers
-        ready = kernel.ready.get(gpu)
-        if ready is None:
-            ready = kernel.ready[gpu] = Ready(kernel, gpu, len(words))
+        written = {
+            entry[0]
+            for entry, binding in zip(entries, kernel.bindings, strict=True)
+            if binding.is_written or not kernel.rereads
+        }
+        ready = kernel.on(gpu, tuple([base not in written for base, *_ in entries]), len(words))
         numbers = ready.numbers(memory, words)
         if numbers.entry is not None:
             entries.append(numbers.entry)
@@ -139,11 +152,13 @@ class Ready:
 
     __slots__ = ("_format", "_is_immediate", "_known", "pipeline")
 
-    def __init__(self, kernel: Kernel, gpu: Gpu, words: int) -> None:
+    def __init__(self, kernel: Kernel, gpu: Gpu, reads: tuple[bool, ...], words: int) -> None:
         self._is_immediate = words <= gpu.immediate_words
         text = kernel.text.replace("{NUMBERS}", numbers_text(len(kernel.bindings), words, self._is_immediate))
+        for k in itertools.compress(range(len(reads)), reads):
+            text = text.replace(f"<storage, read_write> t{k}:", f"<storage, read> t{k}:")
         immediates = words if self._is_immediate else 0
-        self.pipeline = gpu.pipeline(text, len(kernel.bindings), immediates, has_uniform=not self._is_immediate)
+        self.pipeline = gpu.pipeline(text, reads, immediates, has_uniform=not self._is_immediate)
         self._format = struct.Struct(f"{words}I")
         self._known: dict[bytes, Numbers] = {}
         """By their bytes: most tensors begin where a buffer does, and the words are the same again."""

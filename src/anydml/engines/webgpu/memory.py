@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import collections
 import functools
+import heapq
 import itertools
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,9 +20,11 @@ from anydml.core.device_memory import memories, on_loss
 from anydml.core.errors import DeviceLostError, show
 from anydml.core.locks import make_lock
 from anydml.core.memory import Buffer, word_bytes
+from anydml.engines.webgpu import timestamps
 from anydml.engines.webgpu.device import WORD, open_gpu
 from anydml.engines.webgpu.launch import GRANULE, Launch, Row
 from anydml.engines.webgpu.queue import Queue
+from anydml.engines.webgpu.timestamps import Timestamps
 from anydml.engines.webgpu.transfer import Transfers
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ USAGE = 0x4 | 0x8 | 0x40 | 0x80
 GAP = 1 << 20
 """Addresses between buffers, so that nothing past the end of one is another's."""
 MOST_FREE = 256 * 1024 * 1024
-"""Bytes of buffers that are kept for the next ones."""
+"""Bytes of buffers that are kept for the next ones, beside as many as were in use at once."""
 
 
 _regions = itertools.count(1)
@@ -76,8 +79,8 @@ class Memory:
         self._bases: list[int] = []
         self._blocks: dict[int, Block] = {}
         self._free: dict[int, list[int]] = {}
-        """By size, the addresses of buffers that nobody has: what is given again is what bindings know."""
-        self._free_bytes = 0
+        """By size, a heap of the addresses of buffers that nobody has: a run gets those of the one before, as bound."""
+        self._free_bytes = self._used = self._most_used = 0
         self._left: collections.deque[int] = collections.deque()
         """Bases whose owners have gone, wherever a collection found them."""
         self._scratch: Callable[[], Any] = lambda: None
@@ -99,13 +102,15 @@ class Memory:
                 self._collect()
             if known := self._free.get(whole):
                 self._free_bytes -= whole
-                base = known.pop()
+                base = heapq.heappop(known)
             else:
                 block = Block(self._create(whole, USAGE), whole)
                 base = self._next
                 self._next += -(-(whole + GAP) // GAP) * GAP
                 self._blocks[base] = block
                 self._bases.append(base)  # they rise
+            self._used += whole
+            self._most_used = max(self._used, self._most_used)
         return Buffer(base, size, True, _Lease(base, self._left), self.name)
 
     def scratch(self, size: int) -> Buffer:
@@ -153,8 +158,9 @@ class Memory:
         while self._left:
             base = self._left.popleft()
             size = self._blocks[base].size
-            if self._free_bytes + size <= MOST_FREE:
-                self._free.setdefault(size, []).append(base)
+            self._used -= size
+            if self._used + self._free_bytes + size <= self._most_used + MOST_FREE:
+                heapq.heappush(self._free.setdefault(size, []), base)
                 self._free_bytes += size
             else:
                 self._destroy(base)
@@ -214,6 +220,33 @@ class Memory:
         with self.gpu.lock:
             found = self._transfers.read(block.handle, offset - before, -(-(before + size) // WORD) * WORD)
         return found[before : before + size]
+
+    def begin_read(self, address: int) -> Any:
+        """Have the word at an address copied to the host; `end_read` waits for it, and not for what comes after."""
+        _, block, offset = self.find(address)
+        with self.gpu.lock:
+            return self._transfers.begin(block.handle, offset)
+
+    def end_read(self, read: Any) -> Bytes:
+        """The word; it must be asked for."""
+        self.gpu.check()
+        with self.gpu.lock:
+            return self._transfers.end(read)
+
+    def timestamps(self) -> Timestamps | None:
+        """Marks between dispatches; None where the device has no clock for them."""
+        return Timestamps(self) if timestamps.FEATURE in self.gpu.features else None
+
+    def own_buffer(self, size: int, usage: int) -> Any:
+        """A buffer that no tensor lies in."""
+        with self.gpu.lock:
+            return self._create(size, usage)
+
+    def read_after(self, do: Callable[[Any], None], handle: Any, size: int) -> Bytes:
+        """What a buffer of one's own has after something that an encoder does."""
+        with self.gpu.lock:
+            self.queue.submit(do)
+            return self._transfers.read(handle, 0, size)
 
     def wait(self) -> None:
         """Wait until all work is done."""

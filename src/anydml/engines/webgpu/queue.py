@@ -12,6 +12,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from anydml.core.late_imports import import_alone
+from anydml.engines.webgpu.timestamps import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +94,8 @@ class Queue:
     def __init__(self, gpu: Gpu) -> None:
         self._gpu, self._record = gpu, _loop()
         self.waiting: list[Any] = []
+        self.is_timed = False
+        """Whether there are marks among them."""
         gpu.on_loss.append(lambda: self.waiting.extend([None] * MOST))  # whoever dispatches submits then, and is told
         self._encoder = gpu.ffi.new("WGPUCommandEncoderDescriptor *")
         self._last = 0
@@ -114,7 +117,7 @@ class Queue:
             encoder = lib.wgpuDeviceCreateCommandEncoder(gpu.handle, self._encoder)
             if rows:
                 compute = lib.wgpuCommandEncoderBeginComputePass(encoder, ffi.NULL)
-                self._record(int(ffi.cast("uintptr_t", compute)), b"".join([row.packed for row in rows]), len(rows))
+                self._record_all(compute, rows)
                 lib.wgpuComputePassEncoderEnd(compute)
                 lib.wgpuComputePassEncoderRelease(compute)
             if then is not None:
@@ -126,3 +129,14 @@ class Queue:
             finally:
                 lib.wgpuCommandEncoderRelease(encoder)
             return self._last
+
+    def _record_all(self, compute: Any, rows: list[Any]) -> None:
+        """Dispatches, and the marks between them."""
+        handle, first = int(self._gpu.ffi.cast("uintptr_t", compute)), 0
+        for at in [k for k, row in enumerate(rows) if type(row) is Mark] if self.is_timed else ():
+            if first < at:
+                self._record(handle, b"".join([row.packed for row in rows[first:at]]), at - first)
+            self._gpu.lib.wgpuComputePassEncoderWriteTimestamp(compute, rows[at].queries, rows[at].index)
+            first = at + 1
+        if first < len(rows):
+            self._record(handle, b"".join([row.packed for row in rows[first:]]), len(rows) - first)

@@ -45,6 +45,7 @@ class CoreGpu:
     largest_binding = 2**31 - GRANULE
     largest_buffer = 2**31 - GRANULE
     immediate_words = 0
+    workgroup_memory = 16 * 1024
 
     def check(self) -> None:
         """It is never lost."""
@@ -141,6 +142,9 @@ class Recording:
 
     def wait(self) -> None:
         """Nothing runs."""
+
+    def timestamps(self) -> None:
+        """Nothing takes time."""
 
     def dispatch(self, kernel: Kernel, places: Mapping[str, int]) -> Callable[[], None]:
         """A function that records a dispatch."""

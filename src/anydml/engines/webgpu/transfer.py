@@ -15,6 +15,7 @@ import numpy as np
 
 from anydml.core.memory import word_bytes
 from anydml.engines.common.threads import get_num_threads
+from anydml.engines.webgpu.device import WORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,8 @@ SLOTS = 3
 """Staging buffers of a ring: one is copied by the host, one by the device, and one is on its way."""
 MOST_THREADS = 8
 _COPY_SRC, _COPY_DST = 0x4, 0x8
+_LEAST = 256
+"""Bytes of a staging buffer for a word."""
 
 
 @functools.cache
@@ -81,6 +84,8 @@ class Transfers:
     def __init__(self, gpu: Gpu, queue: Queue, create: Callable[[int, int], Any], chunk: int = CHUNK) -> None:
         self._gpu, self._queue, self._create, self._chunk = gpu, queue, create, chunk
         self._slots: dict[str, list[_Slot]] = {}
+        self._words: list[_Slot] = []
+        """Staging buffers of a word, that nobody waits for."""
         self._info = gpu.ffi.new("WGPUBufferMapCallbackInfo *")
         self._info.mode, self._info.callback = gpu.lib.WGPUCallbackMode_AllowProcessEvents, _told(gpu.ffi)
         self._index = gpu.ffi.new("WGPUSubmissionIndex *")
@@ -140,6 +145,25 @@ class Transfers:
             lib.wgpuBufferUnmap(slot.handle)
             if k + SLOTS < len(cuts):
                 start(k + SLOTS)
+        return found
+
+    def begin(self, handle: Any, offset: int) -> _Slot:
+        """Have a word of a buffer copied to the host, with all that was dispatched before."""
+        slot = (
+            self._words.pop()
+            if self._words
+            else _Slot(self._create(_LEAST, self._gpu.lib.WGPUMapMode_Read | _COPY_DST))
+        )
+        slot.index = self._copy(handle, offset, slot.handle, 0, WORD)
+        self._map(slot, self._gpu.lib.WGPUMapMode_Read, WORD)
+        return slot
+
+    def end(self, slot: _Slot) -> Bytes:
+        """The word, once it is there; what was dispatched since is on its way."""
+        self._queue.submit()
+        found = self._mapped(slot, WORD).copy()
+        self._gpu.lib.wgpuBufferUnmap(slot.handle)
+        self._words.append(slot)
         return found
 
     def write(self, handle: Any, offset: int, data: Bytes) -> None:

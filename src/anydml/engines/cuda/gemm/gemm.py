@@ -18,10 +18,11 @@ from anydml.engines.cuda.launch import HOPPER, IS_INTERPRETED, BlockDescriptor, 
 from anydml.engines.cuda.rows.reduce_kernel import RowSteps
 from anydml.ir.contraction import AROUND, ContractionLeaves, match_contraction, matrices_of
 from anydml.ir.epilogue import fetches_beside
-from anydml.ir.expressions import Expr, coordinate, load
+from anydml.ir.expressions import Expr, load
 from anydml.ir.numerics import expand
 from anydml.ir.padded_reads import match_reached
 from anydml.ir.patterns import copy_of
+from anydml.ir.split_k import PARTS, partial_sums, renumbered
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
@@ -521,8 +522,6 @@ def _is_better_turned(primitive: Reduce, found: Contraction) -> bool:
 # Split-K: long sums of few results are cut along K, several programs sum a part each, and a map adds the parts up.
 
 
-PARTS = "parts of sums"
-"""The memory between the two steps."""
 SPLIT_TILE = 64
 """Results down and across of a tile, as most are cut that are few."""
 MOST_PARTS = 8
@@ -563,49 +562,15 @@ def _read_kind(factor: Expr) -> DataType | None:
 
 
 def _divided(primitive: Reduce, fold: Expr, kept: int, count: int) -> tuple[Reduce, Map]:
-    sizes, target = primitive.sizes, primitive.target
-    part, whole = sizes[kept] // count, sizes[:kept]
-    strides, reach = [0] * kept, 1
-    for k in sorted((k for k in range(kept) if whole[k] > 1), key=lambda k: (abs(target.strides[k]), -k)):
-        strides[k], reach = reach, reach * whole[k]  # in the target's order
-    fetched = {int(node.value) for node in walk(fold) if node.op == "fetch"}
-
-    def cut(slot: int) -> View:
-        """A source with the part that a term is of as the first dimension; what is fetched is whole."""
-        view = primitive.sources[slot]
-        if slot in fetched:
-            return view
-        within = (count, *view.sizes[:kept], part, *view.sizes[kept + 1 :])
-        return replace(view, sizes=within, strides=(view.strides[kept] * part, *view.strides))
-
-    def moved(node: Expr) -> Expr:
-        if node.op != "coordinate":
-            return node
-        own = coordinate(int(node.value) + 1)
-        return own + coordinate(0) * part if node.value == kept else own
+    first, whole = partial_sums(primitive, fold, kept, count), primitive.sizes[:kept]
+    reach, *strides = first.target.strides[: kept + 1]
 
     def across(view: View) -> View:
         return replace(view, sizes=whole, strides=view.strides[:kept])
 
-    value, slots = _renumbered(fold, {}, 0)
-    ones = (1,) * primitive.depth
-    between = View(PARTS, DataType.FLOAT32, (count, *whole, *ones), (reach, *strides, *(0 for _ in ones)))
-    rows = (part, *primitive.rows[1:])
-    first = Reduce(tuple(map(cut, slots)), between, rewrite(value, moved), primitive.depth, rows)
     parts = [View(PARTS, DataType.FLOAT32, whole, tuple(strides), number * reach) for number in range(count)]
     total = [load(number, DataType.FLOAT32) for number in range(count)]
     while len(total) > 1:
         total = [a + b for a, b in zip(total[::2], total[1::2], strict=True)]
-    value, slots = _renumbered(primitive.value, {fold: total[0]}, count)
-    return first, Map((*parts, *(across(primitive.sources[slot]) for slot in slots)), across(target), value)
-
-
-def _renumbered(value: Expr, known: dict[Expr, Expr], first: int) -> tuple[Expr, list[int]]:
-    """A tree with the sources that it reads numbered anew from a first number on, and those sources' old numbers."""
-    nodes = list(walk(value, known=known))
-    slots = sorted({int(node.value) for node in nodes if node.op in ("load", "fetch")})
-    made = dict(known)
-    for node in nodes:
-        number = first + slots.index(int(node.value)) if node.op in ("load", "fetch") else node.value
-        made[node] = Expr(node.op, node.type, tuple(made[arg] for arg in node.args), number)
-    return made[value], slots
+    value, slots = renumbered(primitive.value, {fold: total[0]}, count)
+    return first, Map((*parts, *(across(primitive.sources[slot]) for slot in slots)), across(primitive.target), value)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 TYPES = Types()
 """Kernels compute with FLOAT32, INT32 and UINT32, which every device has."""
-U32 = DataType.UINT32
+F32, I32, U32 = DataType.FLOAT32, DataType.INT32, DataType.UINT32
+COMPUTED = (F32, I32, U32)
+"""Those."""
 
 
 @dataclass(frozen=True, slots=True)

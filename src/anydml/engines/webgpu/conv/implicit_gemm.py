@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.engines.webgpu.codegen.wgsl import Body
-from anydml.engines.webgpu.gemm.gemm import LEAST, TileProgram, shape_for
+from anydml.engines.webgpu.gemm.gemm import LEAST, TileProgram, shape_for, sizes_of, split_product
 from anydml.engines.webgpu.gemm.tile import Factor, Product, product_of, steps_of
 from anydml.engines.webgpu.rows.map import map_kernels
 from anydml.ir.contraction import match_contraction
@@ -41,10 +41,17 @@ def plan_windows(verb: Reduce, memory: Memory, constants: frozenset[str] = froze
     leaves = (*product.left.leaves, *product.right.leaves)
     if len(product.terms) == 1 and not any(leaf.limits for leaf in leaves):
         return None
-    rows, columns, terms = product.shape
-    if min(rows, columns) < LEAST:
+    if min(product.shape[:2]) < LEAST:
         return None
-    shape = shape_for(rows, columns, terms, product.count(product.batch))
+
+    plan = functools.partial(_tiles, memory=memory, constants=constants)
+    return split_product(product, memory, plan) or plan(product)
+
+
+def _tiles(product: Product, memory: Memory, constants: frozenset[str]) -> TileProgram:
+    """In tiles, of weights that are laid out where that is worth it."""
+    rows, columns, _ = product.shape
+    shape = shape_for(*sizes_of(product, memory))
     laid_out = None
     for factor, group, others in ((product.left, product.rows, columns), (product.right, product.columns, rows)):
         laid_out = laid_out or _laid_out(product, factor, group, others, shape.depth, constants)

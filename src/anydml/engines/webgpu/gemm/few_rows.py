@@ -1,8 +1,8 @@
 """Products of a few rows: the time is that of reading the right matrix, once for all rows.
 
 Lanes of a workgroup have a column together, and parts of its sum each, where neighbours in memory are terms; else
-neighbouring lanes have neighbouring columns. Weights of 4 and 8 bits are read as they lie, a word at once, and
-dequantised in registers: all that belongs to the terms of a word is written out.
+neighbouring lanes have neighbouring columns, and sums are split where columns are few. Weights of 4 and 8 bits are read
+as they lie, a word at once, and dequantised in registers: all that belongs to the terms of a word is written out.
 """
 
 from __future__ import annotations
@@ -11,21 +11,24 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
+from anydml.engines.common.routes import Route, note
 from anydml.engines.webgpu.codegen.leaves import QUAD, LeafFolds, is_fused
-from anydml.engines.webgpu.codegen.walks import compute, places, take_apart
+from anydml.engines.webgpu.codegen.walks import COMPUTED, compute, places, take_apart
 from anydml.engines.webgpu.codegen.wgsl import WGSL, Body, sum_of
 from anydml.engines.webgpu.launch import LANES, KernelProgram
 from anydml.engines.webgpu.rows.map import Aligned, write
-from anydml.engines.webgpu.schedules import MOST_ROWS
+from anydml.engines.webgpu.schedules import MOST_ROWS, TABLES
+from anydml.ir.contraction import match_contraction
 from anydml.ir.loops import Loops, runs
 from anydml.ir.row_passes import neutral
+from anydml.ir.split_k import PARTS, partial_sums, whole_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from anydml.engines.common.program import Program
     from anydml.engines.webgpu.codegen.leaves import Leaf
-    from anydml.engines.webgpu.launch import Kernel
+    from anydml.engines.webgpu.launch import Bindable, Kernel
     from anydml.engines.webgpu.memory import Memory
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
@@ -37,6 +40,8 @@ BUSY = 65536
 """Lanes that keep a device busy."""
 FEWEST_LANES = 32
 """Of a column."""
+MOST_PARTS = 64
+"""Of a sum."""
 COLUMNS = 32
 """Columns of a workgroup where neighbouring lanes have neighbouring columns."""
 PAIR = 2
@@ -46,29 +51,54 @@ _PARTS = "xyzw"
 
 def plan_few_rows(verb: Reduce, memory: Memory) -> Program | None:
     """For sums of products of at most 8 rows, and of as many as there are where it is not told; None for others."""
+    found = _of(verb, memory)
+    if found is None:
+        return None
+    product, parts = match_contraction(verb), found.parts()
+    if product is None or parts == 1 or product.fold.type not in COMPUTED:
+        return KernelProgram.of(memory.name, _kernel(found, memory))
+    partial = partial_sums(verb, product.fold, _longest(verb), parts)
+    first = _of(partial, memory)
+    if first is None:
+        return KernelProgram.of(memory.name, _kernel(found, memory))
+    note(Route(f"split-K by {parts}", plan_few_rows))
+    second = TABLES.plan(whole_of(verb, product.fold, partial), memory)
+    assert isinstance(second, KernelProgram)  # noqa: S101 - for type checkers: folds are rows of kernels
+    size = math.prod(partial.target.sizes) * partial.target.data_type.size_in_bytes
+    return KernelProgram.of(memory.name, _kernel(first, memory), *second.kernels, scratch={PARTS: size})
+
+
+def _of(verb: Reduce, memory: Memory) -> _FewRows | None:
     found = LeafFolds.of(verb)
     if found is None or len(found.folds) != 1 or found.folds[0].op != "fold_sum":
         return None
     read = {k for node, k in found.loads.items() if node in found.folded}
     if not read or any(leaf.limits for leaf in found.leaves):
         return None
-    wide = _FewRows(found, Body.on(memory.gpu), read, has_quads=True)
-    if not wide.is_ours:
-        return None
+    made = _FewRows(found, Body.on(memory.gpu), read, has_quads=True)
+    return made if made.is_ours else None
+
+
+def _kernel(wide: _FewRows, memory: Memory) -> Bindable:
+    """The kernel that moves four elements at once, and the other for memory that begins elsewhere."""
     kernel = wide.kernel()
 
     def plain() -> Kernel:
-        return _FewRows(found, Body.on(memory.gpu), read, has_quads=False).kernel()
+        return _FewRows(wide.found, Body.on(memory.gpu), wide.read, has_quads=False).kernel()
 
     if len(kernel.bindings) > memory.gpu.most_bindings:
-        return KernelProgram.of(memory.name, plain())
-    starts = tuple((tensor, 0) for tensor in sorted(wide.aligned))
-    return KernelProgram.of(memory.name, Aligned(kernel, plain, starts))
+        return plain()
+    return Aligned(kernel, plain, tuple((tensor, 0) for tensor in sorted(wide.aligned)))
+
+
+def _longest(verb: Reduce) -> int:
+    """The dimension with the most of the terms."""
+    return max(range(len(verb.sizes) - verb.depth, len(verb.sizes)), key=lambda k: verb.sizes[k])
 
 
 class _FewRows:
     def __init__(self, found: LeafFolds, body: Body, read: set[int], *, has_quads: bool) -> None:
-        self.found, self.body, self.has_quads = found, body, has_quads
+        self.found, self.body, self.read, self.has_quads = found, body, read, has_quads
         self.sizes = sizes = found.verb.sizes
         self.aligned: set[str] = set()
         self.leaves = found.leaves
@@ -104,6 +134,14 @@ class _FewRows:
         self.is_ours = not has_windows and (
             self.row_count <= MOST_ROWS and self.count >= LEAST_COLUMNS and self.terms >= LEAST_TERMS and self.units > 1
         )
+
+    def parts(self) -> int:
+        """Into how many parts sums are split: columns side by side are too few to keep a device busy by themselves."""
+        if self.near is not None:
+            return 1
+        size = self.sizes[_longest(self.found.verb)]
+        most = min(self.terms // LEAST_TERMS, 4 * BUSY * COLUMNS // (LANES * self.count), MOST_PARTS)
+        return next(n for n in range(max(most, 1), 0, -1) if size % n == 0)
 
     def _elements(self, leaf: Leaf) -> int:
         return math.prod(size for size, step in zip(self.sizes, leaf.strides, strict=True) if step)

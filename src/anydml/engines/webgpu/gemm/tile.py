@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.core.enums import DataType
 from anydml.core.memory import packed_strides
 from anydml.engines.webgpu.codegen.leaves import QUAD, Leaf, outside_text, own_views, steps_along, take_leaves
-from anydml.engines.webgpu.codegen.walks import TYPES, Leaves, compute, places, take_apart
+from anydml.engines.webgpu.codegen.walks import COMPUTED, TYPES, Leaves, compute, places, take_apart
 from anydml.engines.webgpu.codegen.wgsl import WGSL, sum_of
+from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES
 from anydml.engines.webgpu.rows.map import write
 from anydml.ir.expressions import Expr, coordinate, load
 from anydml.ir.legalise import legalise
 from anydml.ir.loops import Loops, runs
-from anydml.ir.trees import rewrite, walk
+from anydml.ir.trees import loads, rewrite, walk
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from anydml.ir.legalise import Legal
     from anydml.ir.verbs import Reduce
 
-F16, F32, I32, U32 = DataType.FLOAT16, DataType.FLOAT32, DataType.INT32, DataType.UINT32
+F16, F32 = DataType.FLOAT16, DataType.FLOAT32
 _PARTS = "xyzw"
 
 
@@ -47,8 +48,15 @@ class TileShape(NamedTuple):
     depth: int
     down: int
     across: int
-    speed: float = 1.0
-    """Its part of the device's speed where tiles fill it."""
+    alone: float = 0.1
+    """Microseconds that a tile takes for a term on a processor of its own."""
+    among: float = 0.1
+    """The same where several share one."""
+
+    @property
+    def memory(self) -> int:
+        """Bytes of workgroup memory: two steps of both factors."""
+        return 2 * self.depth * (self.rows + self.columns) * WORD
 
     @property
     def quads(self) -> int:
@@ -78,7 +86,7 @@ class Factor:
 def factor_of(value: Expr, primitive: Reduce) -> Factor | None:
     """A factor, if it is computed of elements of at most 32 bits, coordinates and numbers."""
     taken = take_leaves([value], primitive)
-    if taken is None or value.type not in (F32, I32, U32):
+    if taken is None or value.type not in COMPUTED:
         return None
     (tree,), leaves = taken
     sizes = primitive.sizes
@@ -134,7 +142,7 @@ def product_of(primitive: Reduce, found: Contraction) -> Product | None:
 
     None where the factors or the sum are not computed in 32 bits.
     """
-    if not found.folded or found.fold.type not in (F32, I32, U32) or primitive.checks:
+    if not found.folded or found.fold.type not in COMPUTED or primitive.checks:
         return None
     target = primitive.target.strides
     kept = [k for k in (*found.rows, *found.columns) if target[k]]
@@ -515,7 +523,7 @@ class _Tile:
                 body.say(f"var c{i}_{j} = vec4<{kind}>(0);")
         self._loop()
         self._finish(row_count, column_count)
-        return body.kernel(units)
+        return replace(body.kernel(units), rereads=True)
 
     def _loop(self) -> None:
         """The steps along the sum: the next one's elements are read while this one's are multiplied."""
@@ -735,12 +743,12 @@ def _legal(product: Product) -> tuple[Legal, list[tuple[int, ...]]]:
 
     value = rewrite(primitive.value, lambda node: sum_of_products if node is fold else node)
     value = rewrite(value, change)
-    fetched = {int(node.value) for node in walk(value) if node.op == "fetch"}
+    loaded = {int(node.value) for node in loads(value)}
 
     def cut(view: View) -> View:
         return View(view.tensor, view.data_type, sizes, tuple(view.strides[run[-1]] for run in order), view.offset)
 
-    sources = [view if k in fetched else cut(view) for k, view in enumerate(primitive.sources)]
+    sources = [cut(view) if k in loaded else view for k, view in enumerate(primitive.sources)]
     own = View(_SUM, fold.type, sizes, packed_strides(sizes))
     return legalise(Map((*sources, own), cut(primitive.target), value), TYPES), order
 

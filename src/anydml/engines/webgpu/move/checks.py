@@ -11,10 +11,11 @@ import numpy as np
 
 from anydml.core.device_memory import memories
 from anydml.core.enums import DataType
-from anydml.engines.common.program import Program, one_at_a_time
+from anydml.engines.common.program import Checking, Program, one_at_a_time
 from anydml.engines.webgpu.codegen.cells import read
 from anydml.engines.webgpu.codegen.walks import take_apart
 from anydml.engines.webgpu.codegen.wgsl import Body
+from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES, KernelProgram
 from anydml.ir.expressions import const, where
 from anydml.ir.loops import Loops
@@ -24,6 +25,7 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.core.memory import Buffer
     from anydml.engines.webgpu.device import Gpu
     from anydml.engines.webgpu.launch import Kernel
     from anydml.engines.webgpu.memory import Memory
@@ -84,7 +86,7 @@ def _outside(index: Expr, *, size: int) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class CheckedProgram(Program):
-    """Checks, and a program that looks at their verdicts; the host waits for these."""
+    """Checks, and a program that looks at their verdicts; the host waits for these, once what follows is under way."""
 
     checks: tuple[Check, ...]
     looks: KernelProgram
@@ -94,20 +96,44 @@ class CheckedProgram(Program):
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in, with a verdict for each check."""
         memory: Any = memories[self.memory]
-        verdicts = [memory.reserve(4) for _ in self.checks]
+        verdicts = [memory.reserve(WORD) for _ in self.checks]
         whole = {**places, **{_verdict(k).tensor: buffer.address for k, buffer in enumerate(verdicts)}}
-        look, launch = self.looks.bind(whole), self.program.bind(whole)
-        pairs = list(zip(self.checks, verdicts, strict=True))
+        return _Checked(self, [self.looks.bind(whole), self.program.bind(whole)], memory, verdicts, places)
 
-        def run() -> None:
-            look()
+
+class _Checked(Checking):
+    """Checks that are bound. Threads launch them one after the other, since verdicts are theirs together."""
+
+    __slots__ = ("_launch", "_launches", "_memory", "_places", "_program", "_verdicts")
+
+    def __init__(
+        self,
+        program: CheckedProgram,
+        launches: Sequence[Callable[[], Any]],
+        memory: Any,
+        verdicts: Sequence[Buffer],
+        places: Mapping[str, int],
+    ) -> None:
+        self._program, self._launches, self._memory = program, launches, memory
+        self._verdicts, self._places = verdicts, places
+        self._launch = one_at_a_time(self._launched, "gather")
+
+    def start(self) -> Callable[[], None]:
+        """Launch checks and program; the verdicts are on their way to the host."""
+        return functools.partial(self._finish, self._launch())
+
+    def _launched(self) -> list[Any]:
+        for launch in self._launches:
             launch()
-            for check, buffer in () if memory.is_recording else pairs:
-                (found,) = memory.read(buffer.address, 4).view(np.uint32)
-                if found != NONE:
-                    raise _fault(check, int(found), memory, places)
+        if self._memory.is_recording:
+            return []
+        return [self._memory.begin_read(buffer.address) for buffer in self._verdicts]
 
-        return one_at_a_time(run, "gather")
+    def _finish(self, reads: Sequence[Any]) -> None:
+        found = [self._memory.end_read(read).view(np.uint32)[0] for read in reads]
+        for check, number in zip(self._program.checks, found, strict=False):  # a recording has none
+            if number != NONE:
+                raise _fault(check, int(number), self._memory, self._places)
 
 
 def _fault(check: Check, number: int, memory: Any, places: Mapping[str, int]) -> IndexFault:
