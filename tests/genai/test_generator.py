@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("onnx", reason="models are made with it")
 
 import anydml.genai as og
+from anydml.genai import generator
 from anydml.genai.search import Draws, kept_tokens, penalise
 from anydml.genai.search_options import SearchOptions
-from anydml.onnxruntime import OrtValue
 from genai_folders import BYTES, END, LAYERS, ROOM, SHARED, SIZE, WORDS, decoder, make_folder
 
 if TYPE_CHECKING:
@@ -123,13 +123,13 @@ def test_logits_may_be_read_and_replaced(model: og.Model) -> None:
     logits = generator.get_logits()
     assert logits.shape == (1, 1, WORDS)
     np.testing.assert_allclose(logits[0, 0], whole(model, PROMPT), rtol=1e-4, atol=1e-4)
-    assert generator.get_output("logits").shape == (1, 4, WORDS)
     assert generator.get_input("attention_mask").tolist() == [[1, 1, 1, 1]]
     logits[:] = 0
     logits[0, 0, 77] = 1
     generator.set_logits(logits)
     generator.generate_next_token()
     assert generator.get_sequence(0).tolist() == [*PROMPT, 77]
+    assert generator.get_output("logits").shape == (1, 4, WORDS), "of the last step, which took the prompt in"
     with pytest.raises(RuntimeError, match="there are no logits yet to replace"):
         generator.set_logits(logits)
     generator.set_runtime_option("terminate_session", "1")
@@ -228,8 +228,19 @@ def test_what_fails_or_is_interrupted_leaves_the_sequence(
     assert finish(generator) == greedy
 
 
-def test_memory_may_be_read_of_a_device(model: og.Model) -> None:
-    assert isinstance(OrtValue(start(model, PROMPT).get_output("present.0.key")).numpy(), np.ndarray)
+def test_a_longer_sequence_may_turn_positions_otherwise(
+    model: og.Model, greedy: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(generator._LONG, "llama", 8)
+    made = start(model, PROMPT)
+    while made.token_count() < 8:
+        made.generate_next_token()
+    assert made.get_input("input_ids").shape == (1, 1)
+    made.generate_next_token()
+    assert made.get_input("input_ids").tolist() == [greedy[:8]]
+    made.generate_next_token()
+    assert made.get_input("input_ids").shape == (1, 1)
+    assert finish(made) == greedy
 
 
 WRONG: list[tuple[str, Callable[[og.Model], object]]] = [

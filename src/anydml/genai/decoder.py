@@ -153,7 +153,8 @@ class Decoder:
 
     def _run(self, fed: Mapping[str, Any], held: Mapping[str, Any], binding: IOBinding) -> dict[str, Any]:
         for name, value in {**held, **fed}.items():
-            binding.bind_ortvalue_input(name, OrtValue(value))
+            if binding.inputs.get(name) is not value:  # a shared cache is bound once
+                binding.bind_ortvalue_input(name, OrtValue(value))
         if not binding.outputs:
             caches = {cache.present: cache.past for cache in self.model.caches}
             kind, _, number = self.model.session.device.name.partition(":")

@@ -34,6 +34,8 @@ _SPECULATIVE: dict[str, bool | int] = {
     "min_adaptive_k": 0,
     "cooldown": False,
 }
+_LONG = {"phi3": 4097, "phimoe": 4097, "phi3small": 8193}
+"""By family, the length from which positions are turned by other factors: what was taken in before is taken in anew."""
 _COUNTS = (
     *("rounds", "completed_rounds", "interrupted_rounds", "active_rounds", "draft_tokens_proposed"),
     *("draft_tokens_evaluated", "draft_tokens_accepted", "correction_tokens", "bonus_tokens", "tokens_queued"),
@@ -122,6 +124,7 @@ class Generator:
         self._logits: Array | None = None
         """The logits that the next tokens are chosen by, where they are known."""
         self._is_ended = self._is_rewound = False
+        self._long_from = _LONG.get(model.type, 0)
         self._guide: Guide | None = None
         if params.guidance is not None:
             self._guide = Guide(model, params.guidance, options)
@@ -239,6 +242,8 @@ class Generator:
         forced = [] if self._guide is None or self._logits is not None else self._guide.forced()
         if forced := forced[: self._options.max_length - search.length]:
             search.append(np.array([forced], np.int32))
+        if decoder.length < self._long_from <= search.length and self._options.rows == 1:
+            decoder.rewind(0)
         with told():
             for chunk in self._chunks():
                 self._logits = decoder.run(chunk, search.beams)
@@ -302,8 +307,6 @@ class Generator:
 
     def get_output(self, name: str) -> Array:
         """An output of the model's last step."""
-        if self._logits is None and self._search.length:
-            self._compute()
         return self._looked(self._decoder.output(name), name, "output")
 
     @staticmethod
