@@ -342,3 +342,156 @@ def test_what_is_wrong_is_told() -> None:
     _wrong(
         "LinearAttention", linear, ["y", "s"], "query must have q_num_heads whole heads", q_num_heads=3, kv_num_heads=2
     )
+
+
+# Caches in blocks, and blocks that are left out
+
+
+def _attended(query: Any, keys: Any, values: Any, seen: Any, options: dict[str, Any], sinks: Any = None) -> Any:
+    """One query, (heads, size), to keys and values, (keys, heads of theirs, size), of which it sees some."""
+    found = []
+    for h, row in enumerate(query.astype(np.float64)):
+        own = h * keys.shape[1] // len(query)
+        scores = keys[seen, own].astype(np.float64) @ row * (options.get("scale") or len(row) ** -0.5)
+        scores = np.tanh(scores / options["softcap"]) * options["softcap"] if "softcap" in options else scores
+        terms = np.exp(scores)
+        total = terms.sum() + (0 if sinks is None else math.exp(sinks[h]))
+        found.append(terms / total @ values[seen, own].astype(np.float64))
+    return np.stack(found)
+
+
+def _rotated(x: Any, cosine: Any, sine: Any) -> Any:
+    half = cosine.shape[-1]
+    first, second = x[..., :half], x[..., half : 2 * half]
+    turned = [first * cosine - second * sine, first * sine + second * cosine, x[..., 2 * half :]]
+    return np.concatenate(turned, -1)
+
+
+PAGED: list[dict[str, Any]] = [
+    {}, {"do_rotary": 1}, {"local_window_size": 3, "softcap": 1.5}, {"is_causal": 0, "local_window_size": 4},
+    {"sinks": True, "scale": 0.3}, {"slots": True}, {"bits": 8}, {"bits": 4, "do_rotary": 1}, {"latent": 5},
+    {"norms": True, "do_rotary": 1, "rotary_offset": 8},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, HALF])
+@pytest.mark.parametrize("change", PAGED, ids=range(len(PAGED)))
+def test_paged_attention(change: dict[str, Any], dtype: Any) -> None:
+    """Sequences of 3, 1 and 2 new tokens after 4, 20 and 0, in blocks that lie anywhere."""
+    counts, past, heads, shared, size, block, blocks = (
+        [3, 1, 2],
+        [4, 20, 0],
+        4,
+        1 if "latent" in change else 2,
+        16,
+        16,
+        6,
+    )
+    table = np.array([[4, -1], [2, 5], [0, -1]], np.int32)
+    tokens, bits = sum(counts), change.get("bits", 0)
+    query, key, value = (_floats(tokens, count * size, dtype=dtype) for count in (heads, shared, shared))
+    options = {k: v for k, v in change.items() if k not in ("sinks", "slots", "bits", "latent", "norms")}
+    cosine, sine = (f(RNG.random((32, 4)) * 6).astype(dtype) for f in (np.cos, np.sin))
+    inputs: dict[str, Any] = {"query": query, "key": key, "value": None if "latent" in change else value}
+    scales: list[Any] = [np.array([0.03 if bits == 8 else 0.4], np.float32)] * 2 if bits else [None, None]
+    width = size // 2 if bits == 4 else size
+    made = [_floats(blocks, block, shared, size, dtype=dtype) for _ in range(2)]
+    if bits:
+        made = [
+            RNG.integers(0, 256, (blocks, block, shared, width)).astype(np.int8 if bits == 8 else np.uint8)
+            for _ in made
+        ]
+        more = {"quant_type": "PER_TENSOR", **({"cache_dtype": "int4"} if bits == 4 else {})}
+        options |= {f"{part}_{name}": text for part in "kv" for name, text in more.items()}
+    inputs |= {"key_cache": made[0], "value_cache": None if "latent" in change else made[1]}
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    inputs |= {"ends": starts, "past": np.array(past, np.int32), "table": table}
+    is_turned = "do_rotary" in change
+    inputs |= {"cos": cosine if is_turned else None, "sin": sine if is_turned else None}
+    places = [(b, past[b] + i) for b, count in enumerate(counts) for i in range(count)]
+    slots = np.array([table[b, place // block] * block + place % block for b, place in places], np.int32)
+    inputs["slots"] = np.where(np.arange(tokens) == 2, -1, slots).astype(np.int32) if "slots" in change else None
+    sinks = _floats(heads, dtype=dtype) if "sinks" in change else None
+    weights = [_floats(size, dtype=dtype) for _ in range(2)] if "norms" in change else [None, None]
+    inputs |= {"sink": sinks, "qn": weights[0], "kn": weights[1], "ks": scales[0], "vs": scales[1]}
+    if "latent" in change:
+        options |= {"kv_cache_layout": "LATENT", "v_head_size": change["latent"]}
+    # The same in float64.
+    rows = [query.astype(np.float64).reshape(tokens, heads, size), key.astype(np.float64).reshape(tokens, shared, size)]
+    for i, weight in enumerate(weights):
+        if weight is not None:
+            rows[i] = rows[i] / np.sqrt((rows[i] ** 2).mean(-1, keepdims=True) + 1e-6) * weight
+        if is_turned:
+            first, angles = change.get("rotary_offset", 0), [p for _, p in places]
+            part = _rotated(rows[i][..., first:], *(one.astype(np.float64)[angles][:, None] for one in (cosine, sine)))
+            rows[i] = np.concatenate([rows[i][..., :first], part], -1)
+    wanted = [one.reshape(blocks * block, shared, width).copy() for one in made]
+    for t, slot in enumerate(slots if inputs["slots"] is None else inputs["slots"]):
+        for cache, row in zip(wanted, (rows[1][t], value[t].reshape(shared, size)), strict=True):
+            if slot >= 0 and not bits:
+                cache[slot] = row
+            elif slot >= 0:
+                end = 2 ** (bits - 1)
+                whole = np.clip(np.round(row.astype(np.float32) * (1 / scales[0])), -end, end - 1)
+                cache[slot] = whole if bits == 8 else _packed((whole + 8).astype(np.uint8), 4)
+    read = []
+    for cache in wanted:
+        numbers = cache.astype(np.float64)
+        if bits == 4:
+            numbers = np.stack([cache & 15, cache >> 4], -1).reshape(*cache.shape[:-1], size) - 8.0
+        read.append(numbers * scales[0][0] if bits else numbers)
+    lines = [np.concatenate([np.arange(block) + block * max(one, 0) for one in row]) for row in table]
+    outputs = []
+    for t, (b, place) in enumerate(places):
+        limit = place + 1 if change.get("is_causal", 1) else past[b] + counts[b]
+        first = max(place - change["local_window_size"] + 1, 0) if "local_window_size" in change else 0
+        keys, values = read[0][lines[b]], (read[0] if "latent" in change else read[1])[lines[b]]
+        values = values[..., : change.get("latent", size)]
+        outputs.append(_attended(rows[0][t], keys, values, slice(first, limit), change, sinks))
+    options |= {"num_heads": heads, "kv_num_heads": shared}
+    names = ["y", "k"] + ([] if "latent" in change else ["v"])
+    _, found = _answers("PagedAttention", inputs, names, **options)
+    _close(found[0], np.stack(outputs).reshape(tokens, -1), 4e-3 if dtype is HALF else 4e-6)
+    for one, cache in zip(found[1:], wanted, strict=False):
+        assert one.dtype == cache.dtype
+        apart = np.abs(one.reshape(cache.shape).astype(np.float64) - cache.astype(np.float64))
+        assert apart.max() <= (4e-3 if dtype is HALF else 4e-6) * (1 if not bits else 0)
+
+
+@pytest.mark.parametrize(("count", "total", "lengths"), [(20, 20, [20, 17]), (1, 40, [40, 33]), (9, 37, [37])])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_sparse_attention(count: int, total: int, lengths: list[int], is_packed: bool) -> None:
+    """Two layouts of blocks of 16, of which the heads take turns."""
+    batch, heads, shared, size, room = len(lengths), 4, 2, 16, 48
+    masks = [np.tril(np.ones((3, 3), int)), np.array([[1, 0, 0], [0, 1, 0], [1, 0, 1]])]
+    lines = [np.concatenate([[0], np.cumsum(mask.sum(1))]) for mask in masks]
+    named = [np.concatenate([np.flatnonzero(row) for row in mask]) for mask in masks]
+    rows = np.stack(lines).astype(np.int32)
+    columns = np.stack([np.pad(one, (0, 6 - len(one)), constant_values=-1) for one in named]).astype(np.int32)
+    query, key, value = (_floats(batch, count, n * size) for n in (heads, shared, shared))
+    past = [_floats(batch, shared, room, size) for _ in range(2)]
+    angles = RNG.random((room, 8)) * 6
+    inputs: dict[str, Any] = {"query": np.concatenate([query, key, value], -1) if is_packed else query}
+    inputs |= {"key": None if is_packed else key, "value": None if is_packed else value}
+    inputs |= {"past_key": past[0], "past_value": past[1], "rows": rows, "columns": columns}
+    inputs |= {"Total": np.array([total], np.int32), "lengths": np.array(lengths, np.int32)}
+    inputs |= {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
+    options = {"num_heads": heads, "kv_num_heads": shared, "sparse_block_size": 16, "do_rotary": 1, "scale": 0.3}
+    names = ["y", "present_key", "present_value"]
+    _, found = _answers("SparseAttention", inputs, names, **options)
+    by_head = [one.astype(np.float64).reshape(batch, count, -1, size) for one in (query, key, value)]
+    for b, length in enumerate(lengths):
+        first = 0 if count == total else length - count
+        cosine, sine = (f(angles)[first : first + count, None] for f in (np.cos, np.sin))
+        turned = [_rotated(one[b], cosine, sine) for one in by_head[:2]]
+        caches = [one[b].transpose(1, 0, 2).astype(np.float64) for one in past]
+        for cache, new in zip(caches, (turned[1], by_head[2][b]), strict=True):
+            cache[first : first + count] = new
+        for mine, cache in zip(found[1:], caches, strict=True):
+            _close(mine[b, :, :length], cache.transpose(1, 0, 2)[:, :length])
+        for t in range(length - first):
+            place = first + t
+            seen = [np.flatnonzero(np.repeat(mask[place // 16], 16)[: place + 1]) for mask in masks]
+            parts = [_attended(turned[0][t], caches[0], caches[1], one, options) for one in seen]
+            wanted = np.stack([parts[h % 2][h] for h in range(heads)])
+            _close(found[0][b, t], wanted.reshape(-1))

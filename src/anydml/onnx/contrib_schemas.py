@@ -265,6 +265,40 @@ CONTRIB = {
     "com.microsoft.LinearAttentionGate": Contrib("a:T dt_bias:U decay_scale:U b:T?", "decay:T beta:T?", {}),
     "com.microsoft.GatedRMSNorm": Contrib("X:T scale:T gate:T", "Y:T", {"activation": "silu", "epsilon": 1e-5}),
     "com.microsoft.GatedAdd": Contrib("X:T Y:T gate:T", "output:T", {}),
+    "com.microsoft.PagedAttention": Contrib(
+        "query:T key:T? value:T? key_cache:C value_cache:C? cumulative_sequence_length:T3 past_seqlens:T3"
+        " block_table:T3 cos_cache:T? sin_cache:T? slot_mapping:T3? head_sink:T? q_norm_weight:T? k_norm_weight:T?"
+        " k_scale:U? v_scale:U? attention_metadata:T3?",
+        "output:T key_cache_out:C? value_cache_out:C?",
+        {
+            "num_heads": None,
+            "kv_num_heads": None,
+            "is_causal": 1,
+            "scale": 0.0,
+            "softcap": 0.0,
+            "local_window_size": -1,
+            "do_rotary": 0,
+            "rotary_interleaved": 0,
+            "rotary_offset": 0,
+            "kv_cache_layout": "SEPARATE",
+            "v_head_size": 0,
+            **{f"{part}_{what}": text for part in "kv" for what, text in (("quant_type", "NONE"), ("cache_dtype", ""))},
+            "qk_norm_epsilon": 1e-6,
+        },
+    ),
+    "com.microsoft.SparseAttention": Contrib(
+        "query:T key:T? value:T? past_key:T past_value:T block_row_indices:T3 block_col_indices:T3"
+        " total_sequence_length:T3 key_total_sequence_lengths:T3 cos_cache:T? sin_cache:T?",
+        "output:T present_key:T present_value:T",
+        {
+            "num_heads": None,
+            "kv_num_heads": None,
+            "sparse_block_size": None,
+            "scale": 0.0,
+            "do_rotary": 0,
+            "rotary_interleaved": 0,
+        },
+    ),
     "com.microsoft.RotaryEmbedding": Contrib(
         "input:T position_ids:T4 cos_cache:T sin_cache:T",
         "output:T",

@@ -14,7 +14,7 @@ import numpy as np
 import anydml as dml
 from anydml.core.enums import DataType, IndexMode
 from anydml.core.enums import MultiheadAttentionMaskType as Mask
-from anydml.onnx.element_types import BOOL, FLOAT, element_of
+from anydml.onnx.element_types import FLOAT, element_of
 from anydml.onnx.lower.bound_node import BoundNode
 from anydml.onnx.lower.cumulative import within
 from anydml.onnx.lower.data_movement import convert, retyped, spread, transposed
@@ -24,6 +24,7 @@ from anydml.onnx.lower.kv_cache import by_heads, few_bits, from_row, placed, sli
 from anydml.onnx.lower.matmul import exact, multiply
 from anydml.onnx.lower.normalization import rms_normalised
 from anydml.onnx.lower.qdq_to_int8 import Whole
+from anydml.onnx.lower.scored_attention import Seen, attend_with_scores, is_seen
 from anydml.onnx.lower.slicing import take
 from anydml.onnx.lower.values import Parts, Value
 
@@ -386,7 +387,7 @@ def group_query_attention(node: BoundNode) -> list[Value | None]:
         changes = node.real("softcap") or _sinks(node, heads) is not None
         bias = node.optional(10)
         if not length or (is_causal and not changes and not shown and not (slide and bias)):
-            far = None if reach is None else _is_seen(node, steps, room, reach)
+            far = None if reach is None else is_seen(node, steps, room, reach)
             output, *presents = _attend(node, tensors, scores, None, 10, asks, shared, far)
             return [output, *_slid_back(node, presents, slide, capacity)]
         _, *presents = _attend(node, tensors, scores, None, None, [True, True], shared)
@@ -396,7 +397,9 @@ def group_query_attention(node: BoundNode) -> list[Value | None]:
         added = from_row(node, added, slide.start, room, 3)
     elif added is not None:
         added = _bias(node, added, scores, is_cached=True)
-    output, products = _attend_with_scores(node, query, caches, scores, added, own, reach)
+    seen, end = is_seen(node, own, room, reach), take(node, own, (0, own.shape[1] - 1), (batch, 1), (1, 1))
+    there = node.tracer.reshape(is_seen(node, end, room, None), (batch, 1, room, 1))
+    output, products = attend_with_scores(node, query, caches, Seen(seen, there), added, _sinks(node, heads))
     presents = _slid_back(node, presents, slide, capacity)
     found = [output, *(one if ask else None for one, ask in zip(presents, asks, strict=False))]
     if shown:
@@ -444,66 +447,6 @@ def _sinks(node: BoundNode, heads: int) -> Value | None:
         node.check_shape("head_sink", sinks, (heads,), why=", a score for each head")
         return convert(node, sinks, FLOAT)
     return Value.of(FLOAT, np.zeros(heads)) if node.integer("smooth_softmax") > 0 else None
-
-
-def _is_seen(node: BoundNode, steps: Value, total: int, window: int | None) -> Value:
-    """Which keys a query sees, of all in the cache: none after its own, and of a window so many up to that."""
-    own = node.tracer.reshape(steps, (steps.shape[0], 1, steps.shape[1], 1))
-    keys = node.tracer.fill(dml.fill_value_sequence, steps.element, (1, 1, 1, total), 0, 1)
-    found = compute(node, dml.logical_less_than_or_equal, keys, own, element=BOOL)
-    if window is None:
-        return found
-    first = compute(node, dml.subtract, own, Value.of(steps.element, window))
-    near = compute(node, dml.logical_greater_than, keys, first, element=BOOL)
-    return compute(node, dml.logical_and, found, near)
-
-
-def _attend_with_scores(
-    node: BoundNode,
-    query: Value,
-    caches: list[Value],
-    scores: tuple[int, int, int, int],
-    bias: Value | None,
-    last: Value,
-    window: int | None,
-) -> tuple[Value, tuple[Value, Value]]:
-    """Attention whose scores are changed before their softmax, in FLOAT32: capped, or beside the score of a sink.
-
-    By `last` each query of a batch sees the keys up to one, or all of them up to the same. What lies in a cache after
-    the last key is nobody's, NaN perhaps, and counts for nothing. The scores before and after their softmax are given
-    too.
-    """
-    batch, heads, queries, total = scores
-    keys, values = caches
-    shared, size = keys.shape[1], keys.shape[3]
-    by_head = node.tracer.reshape(convert(node, query, FLOAT), (batch, queries, heads, size))
-    rows = node.tracer.reshape(
-        transposed(node, by_head, (0, 2, 1, 3)), (batch, shared, heads // shared * queries, size)
-    )
-    found = multiply(node, rows, transposed(node, keys, (0, 1, 3, 2)))
-    scale = node.real("scale") or 1 / math.sqrt(size)
-    found = node.tracer.reshape(compute(node, dml.multiply, found, Value.of(FLOAT, scale)), scores)
-    if cap := node.real("softcap"):
-        flat = compute(node, dml.tanh, compute(node, dml.divide, found, Value.of(FLOAT, cap)))
-        found = compute(node, dml.multiply, flat, Value.of(FLOAT, cap))
-    if bias is not None:
-        found = compute(node, dml.add, found, convert(node, bias, FLOAT))
-    seen = _is_seen(node, last, total, window)
-    before = found
-    found = compute(node, dml.if_, seen, found, Value.of(FLOAT, -math.inf))
-    if (sinks := _sinks(node, heads)) is not None:
-        column = spread(node, node.tracer.reshape(sinks, (1, heads, 1, 1)), (*scores[:3], 1))
-        found = node.tracer.apply_to_list(dml.join, [found, column], (*scores[:3], total + 1), 3)
-    found = node.tracer.apply(dml.softmax1, [found], found.shape, axes=(3,))
-    shares = take(node, found, [0] * 4, list(scores), [1] * 4) if sinks is not None else found
-    end = take(node, last, (0, last.shape[1] - 1), (batch, 1), (1, 1))
-    is_there = node.tracer.reshape(_is_seen(node, end, total, None), (batch, 1, total, 1))
-    values = compute(node, dml.if_, is_there, values, Value.of(FLOAT, 0))
-    made = multiply(node, node.tracer.reshape(shares, (batch, shared, rows.shape[2], total)), values)
-    made = node.tracer.reshape(made, (batch, heads, queries, values.shape[3]))
-    flat = node.tracer.reshape(transposed(node, made, (0, 2, 1, 3)), (batch, queries, heads * values.shape[3]))
-    before = compute(node, dml.if_, seen, before, Value.of(FLOAT, 0))
-    return convert(node, flat, query.element), (before, shares)
 
 
 def _after(node: BoundNode, past: Value | None, one: Value | None) -> Value | None:

@@ -49,12 +49,21 @@ class Maker:
         own = tuple(each for each in self._node.origin.attribute if each.name in rules.attributes)
         return self._lower(replace(made, attribute=own), version, inputs)
 
+    def several(self, kind: str, count: int, *inputs: Value | None, **attributes: Any) -> list[Value | None]:
+        """The first outputs of a node of ONNX Runtime's own."""
+        names = ["" if value is None else f"x{i}" for i, value in enumerate(inputs)]
+        made = make_node(kind, names, [f"y{i}" for i in range(count)], **attributes)
+        return list(self._all(replace(made, domain="com.microsoft"), 1, inputs))
+
     def _lower(self, made: Node, version: int, inputs: Sequence[Value | None]) -> Value:
-        lowering = self._find(made.op_type, version)
-        assert lowering is not None  # noqa: S101 - for type checkers: a test has a node of each type
-        found = lowering(BoundNode(made, version, inputs, self._node.tracer))[0]
+        found = self._all(made, version, inputs)[0]
         assert found is not None  # noqa: S101 - for type checkers: it is asked for
         return found
+
+    def _all(self, made: Node, version: int, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
+        lowering = self._find(made.kind, version)
+        assert lowering is not None  # noqa: S101 - for type checkers: a test has a node of each type
+        return lowering(BoundNode(made, version, inputs, self._node.tracer))
 
 
 # Of 8-bit numbers
