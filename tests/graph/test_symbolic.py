@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import gc
 import pickle
 import threading
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.core.symbolic_sizes import OpenSize
 from anydml.engines.cpu import CpuEngine
 from anydml.graph import optimise
 from anydml.runtime import replanning
@@ -122,6 +124,18 @@ def arrays(inputs: dict[str, Any], sizes: dict[str, int]) -> list[Any]:
     return [indices(*shape) if name == "i" else numbers(*shape) for name, shape in shapes.items()]
 
 
+def leaves(found: Any) -> list[Any]:
+    """What a plan is made of, in order, each with its type."""
+    if dataclasses.is_dataclass(found):
+        return [type(found), *(leaves(getattr(found, one.name)) for one in dataclasses.fields(found))]
+    if isinstance(found, dict):
+        return [[key, leaves(one)] for key, one in found.items()]
+    if isinstance(found, (tuple, list)):
+        return [leaves(one) for one in found]
+    assert type(found) is not OpenSize
+    return [type(found), found]
+
+
 def simple() -> Any:
     g = dml.Graph()
     made: Any = g.compile(dml.relu(g.input("float32", ("batch", 4), "x")) + 1.0)
@@ -143,6 +157,8 @@ def test_every_size_answers_as_a_graph_built_for_it(build: Any, inputs: Any, siz
         at = symbolic.at(**size)
         assert at.recipe == plain.recipe
         assert str(at.explain()) == str(plain.explain())
+        assert leaves(at.plan.programs) == leaves(plain.plan.programs)
+        assert leaves(at.plan.once) == leaves(plain.plan.once)
         outputs = [np.empty_like(want) for want in wanted]
         symbolic.bind(*given, out=outputs if len(outputs) > 1 else outputs[0]).dispatch()
         assert [out.tobytes() for out in outputs] == [want.tobytes() for want in wanted]

@@ -14,6 +14,8 @@ import anydml.onnx
 from anydml.engines.cpu import plans
 from anydml.onnx import program_cache
 from anydml.onnx.lower.trace import trace
+from anydml.runtime.graph import CompiledGraph
+from anydml.runtime.planning import Prepared
 
 RNG = np.random.default_rng(0)
 WIDTH, HEADS, SHARED, SIZE, LAYERS, WORDS, ROOM = 24, 6, 2, 4, 2, 11, 64
@@ -64,11 +66,11 @@ def decoder(nodes: list[Any], tensors: dict[str, Any], past: Any) -> bytes:
     return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString())
 
 
-def grouped() -> bytes:
+def grouped(room: int = ROOM) -> bytes:
     """As ONNX Runtime GenAI's builder makes them: lengths come of the mask, as INT32."""
     tensors: dict[str, Any] = {
-        "one": np.array([1]), "second": np.array(1), "cos": RNG.standard_normal((ROOM, SIZE // 2), "float32"),
-        "sin": RNG.standard_normal((ROOM, SIZE // 2), "float32"),
+        "one": np.array([1]), "second": np.array(1), "cos": RNG.standard_normal((room, SIZE // 2), "float32"),
+        "sin": RNG.standard_normal((room, SIZE // 2), "float32"),
     }  # fmt: skip
     nodes = [
         *(node("ReduceSum", "mask one", "counts", keepdims=0), node("Sub", "counts one", "lasts")),
@@ -149,3 +151,40 @@ def test_a_step_of_another_length_is_not_traced(kind: str, device: str, traces: 
     for given, results in found[:: STEPS // 4]:
         for name, wanted in dml.onnx.load(data, device=device).run(given).items():
             np.testing.assert_array_equal(results[name], wanted, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["grouped", "shared"])
+def test_a_thousand_lengths_cost_arithmetic(kind: str, traces: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No graph is compiled for a length; passes are planned anew where the row of the mask takes another kernel."""
+    planned, compiled = list[int](), list[int]()
+    plan, follow = Prepared.plan, CompiledGraph.planned
+
+    def planning(*given: Any, **options: Any) -> Any:
+        planned.append(total)
+        return plan(*given, **options)
+
+    def following(*given: Any, **options: Any) -> Any:
+        compiled.append(total)
+        return follow(*given, **options)
+
+    monkeypatch.setattr(Prepared, "plan", planning)
+    monkeypatch.setattr(CompiledGraph, "planned", following)
+    count = 1000
+    data = grouped(count + 8)
+    loaded, past = dml.onnx.load(data), (1, SHARED, count + 8 if kind == "shared" else 0, SIZE)
+    cache = {f"past_{part}{i}": np.zeros(past, "float32") for i in range(LAYERS) for part in PARTS}
+    ids, seen = np.zeros((1, 1), "int64"), dict[int, Any]()
+    for total in range(1, count + 1):
+        given = {"ids": ids, "mask": np.ones((1, total), "int64"), **cache}
+        results = loaded.run(given)
+        cache = {name: results[name.replace("past", "present")] for name in cache}
+        if total in (700, count):
+            seen[total] = given, results
+        ids = results["logits"][:, -1:].argmax(2)
+    assert len(traces) <= 4  # the first step has no past, the second is as it is, and of one past key
+    assert len(planned) <= len(traces) + 10
+    assert len(compiled) <= 10
+    assert max(planned) < 600
+    for total, (given, results) in seen.items():
+        for name, wanted in dml.onnx.load(data).run(given).items():
+            np.testing.assert_array_equal(results[name], wanted, err_msg=f"{name} of {total}")

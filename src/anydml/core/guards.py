@@ -43,6 +43,16 @@ def off_tape() -> AbstractContextManager[None]:
     return entered(None)
 
 
+@contextmanager
+def unnoted() -> Iterator[None]:
+    """Do something whose result is the same for all sizes, open ones being the numbers that they are now."""
+    if (tape := tape_on()) is None:
+        yield
+    else:
+        with tape.reading(tape.values):
+            yield
+
+
 def own_cache(cache: dict[Any, T]) -> dict[Any, T]:
     """A cache, or in its place one of the tape that is on, which goes with it.
 
@@ -125,10 +135,14 @@ class Tape:
         """Whether the numbers may be looked at, being those of a replay."""
         self.is_named = False
         """Whether sizes are told apart by their numbers here, not by their values."""
+        self.is_written = False
+        """Whether a size is its number in a text, and pinned: names and texts of kernels are made of sizes."""
         self.caches: dict[int, _Cache] = {}
         """By the id of a cache, what it has of open sizes."""
         self._lines: list[str] = []
         self._known: dict[str, OpenSize] = {}
+        self._made: dict[str, int] = {}
+        """What is computed, and its number, when all is noted."""
         self._found: set[str] = set()
         self._expected: list[tuple[Callable[[], bool], bool]] = []
         self._hashed: set[int] = set()
@@ -204,8 +218,19 @@ class Tape:
         self.is_on = False
         self._plain, self._recorded = frozenset(plain), self.values
         self.caches.clear()
+        self._made = {text: size.number for text, size in self._known.items()}
         self._known.clear()
-        self._found.clear()
+
+    def continued(self, numbers: Sequence[Number]) -> Tape:
+        """Another that begins with all of this one, for sizes of which the same is found; its first sizes have the
+        numbers that they have here. It is for an engine: a size that gets into a text is pinned.
+        """
+        other = Tape()
+        other.is_written = True
+        other.values, other.given = list(numbers), self.given
+        other._lines, other._found, other._hashed = [*self._lines], {*self._found}, {*self._hashed}
+        other._known = {text: OpenSize(other, number) for text, number in self._made.items()}
+        return other
 
     def at(self, given: Sequence[int]) -> list[Number] | None:
         """All numbers for sizes that are given; None where something else would be found of them."""

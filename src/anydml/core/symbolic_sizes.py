@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from anydml.core.errors import DescriptionError, Fault, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
     from anydml.core.guards import Tape
 
@@ -45,6 +45,11 @@ class OpenSize:
     def number(self) -> int:
         """By which the tape has it."""
         return self._number
+
+    @property
+    def mark(self) -> str:
+        """By which expressions tell constants apart."""
+        return self._tape.show(self._number)
 
     def __index__(self) -> int:
         return operator.index(self._tape.pin(self._number))  # type: ignore[arg-type]  # a float raises
@@ -87,7 +92,7 @@ class OpenSize:
         return self._tape.make(text, made) if self._tape.is_on else made
 
     def __repr__(self) -> str:
-        return self._tape.show(self._number)
+        return repr(self._tape.pin(self._number)) if self._tape.is_written else self.mark
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self._tape.is_lasting:
@@ -210,6 +215,33 @@ def gcd(*numbers: Any) -> Any:
             made = math.gcd(int(value), int(one.tape.values[one.number]))
             found = one.tape.make(f"math.gcd({name}, v{one.number})", made) if one.tape.is_on else made
     return found
+
+
+def greatest(numbers: Sequence[Any]) -> Any:
+    """The greatest of numbers that are not negative, of open sizes too: 0 for none."""
+    opened = {one.number: one for one in numbers if type(one) is OpenSize}
+    found: Any = max((one for one in numbers if type(one) is not OpenSize), default=0)
+    if not opened:
+        return found
+    tape = next(iter(opened.values())).tape
+    made = max(found, *(tape.values[number] for number in opened))
+    names = ", ".join(f"v{number}" for number in sorted(opened))
+    return tape.make(f"max({found!r}, {names})", made) if tape.is_on else made
+
+
+def present(number: Any) -> Any:
+    """The number that an open size is now, which says nothing of others: whoever looks must do right for all."""
+    return number.tape.values[number.number] if type(number) is OpenSize else number
+
+
+def value_of(number: Any, numbers: Sequence[Number]) -> Any:
+    """The number that an open size is among all of its tape."""
+    return numbers[number.number] if type(number) is OpenSize else number
+
+
+def name_of(number: Any) -> str:
+    """A number's text; of an open size one that is no other's, which says nothing of its number."""
+    return number.mark if type(number) is OpenSize else repr(number)
 
 
 def exact(value: object) -> Hashable:

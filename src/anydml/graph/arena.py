@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from anydml.core.guards import tape_on
+from anydml.core.symbolic_sizes import greatest, present
 from anydml.graph.check import byte_span
 from anydml.ir.bounds import BoundsError, Span, check_views
 from anydml.ir.contraction import adds_to_product
@@ -16,7 +18,7 @@ from anydml.ir.patterns import is_copy
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from anydml.arrays.tensor import TensorDesc
     from anydml.core.memory import Buffer
@@ -50,6 +52,9 @@ class _Block:
     begin: int
     end: int
     offset: int = 0
+    open_size: int = 0
+    """The size, be it an open one; `size` is its number."""
+    open_offset: int = 0
 
 
 class _Busy:
@@ -131,19 +136,43 @@ def lay_out(recipe: Recipe) -> Arena:
             if recipe.stores[name].kind != "scratch" or name in blocks:
                 continue
             size = -(-recipe.stores[name].size_in_bytes // ALIGNMENT) * ALIGNMENT
-            over = [source for source in _may_overwrite(step, target) if source in free and blocks[source].size == size]
+            over = [source for source in _may_overwrite(step, target) if source in free and _is(size, blocks[source])]
             if over:
                 before = blocks[name] = blocks[over[0]]
                 before.end = last[name]
                 free -= {source for source in free if blocks[source] is before}
             else:
-                blocks[name] = _Block(size, number, last[name])
+                blocks[name] = _Block(present(size), number, last[name], open_size=size)
     busy = _Busy(len(recipe.steps))
-    for block in sorted({id(block): block for block in blocks.values()}.values(), key=lambda b: -b.size):
+    several = list({id(block): block for block in blocks.values()}.values())
+    for block in sorted(several, key=lambda b: -b.size):
         block.offset = busy.lowest(block)
         busy.add(block)
+    if tape_on() is not None:
+        return _opened(blocks, several)
     offsets = {name: block.offset for name, block in blocks.items()}
-    return Arena(offsets, max((block.offset + block.size for block in blocks.values()), default=0))
+    return Arena(offsets, max((block.offset + block.size for block in several), default=0))
+
+
+def _is(size: int, block: _Block) -> bool:
+    """Whether a block has a size; of open ones, whether it is computed alike, so that nothing is found of them."""
+    if (tape := tape_on()) is None:
+        return block.size == size
+    with tape.naming():
+        return block.open_size == size
+
+
+def _opened(blocks: Mapping[str, _Block], several: Sequence[_Block]) -> Arena:
+    """The same for all sizes: each block on top of those below it that are needed at the same time."""
+    placed: list[_Block] = []
+    for block in sorted(several, key=lambda b: b.offset):
+        below = [
+            b for b in placed if b.begin <= block.end and block.begin <= b.end and b.offset + b.size <= block.offset
+        ]
+        block.open_offset = greatest([b.open_offset + b.open_size for b in below])
+        placed.append(block)
+    offsets = {name: block.open_offset for name, block in blocks.items()}
+    return Arena(offsets, greatest([block.open_offset + block.open_size for block in several]))
 
 
 def check_bounds(recipe: Recipe, arena: Arena, bound: Mapping[str, TensorDesc]) -> None:

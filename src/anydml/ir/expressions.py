@@ -18,7 +18,7 @@ import numpy as np
 
 from anydml.core.enums import DataType
 from anydml.core.late_imports import import_alone
-from anydml.core.symbolic_sizes import is_open
+from anydml.core.symbolic_sizes import is_open, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ class Expr:
     below: tuple[Expr, ...] | None  # the other nodes of its tree, once that was walked
 
     def __new__(cls, op: str, type: DataType | None, args: tuple[Expr, ...] = (), value: Number = 0) -> Expr:  # noqa: D102, PYI034 - what the fields are
-        key = (op, type, args, repr(value))  # 0.0 and -0.0 are equal, and 1 and 1.0
+        key = (op, type, args, name_of(value))  # 0.0 and -0.0 are equal, and 1 and 1.0
         found = _nodes.get(key)
         if found is None:
             found = super().__new__(cls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from anydml.arrays.cuda import load_torch
 from anydml.arrays.fingerprints import as_plain, is_packed
 from anydml.arrays.view import describe, is_tensor
 from anydml.core.errors import BindingError, Fault, printable, show
-from anydml.core.memory import HOST
+from anydml.core.memory import HOST, numpy_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -190,13 +191,21 @@ def find_overlapping(outs: Mapping[str, Any], inputs: Mapping[str, Any], shares:
 
     `shares` are the outputs that may be the very memory of an input, as a cache that is written in place.
     """
+    spans = {name: _range(array) for name, array in outs.items()}
     ranges: list[tuple[int, int, str]] = [(*_range(array), name) for name, array in inputs.items()]
+    apart = sorted({*spans.values(), *(one[:2] for one in ranges)})
+    # A decoder has a hundred: where none overlaps another in part, those that lie alike are found at once.
+    by: dict[tuple[int, int], list[tuple[int, int, str]]] | None = None
+    if all(before[1] <= after[0] for before, after in itertools.pairwise(apart)):
+        by = {}
+        for one in ranges:
+            by.setdefault(one[:2], []).append(one)
     found = []
-    for name, out in outs.items():
-        low, high = _range(out)
-        others = [(start, end, other) for start, end, other in ranges if low < end and start < high]
+    for name, (low, high) in spans.items():
+        near = ranges if by is None else by.setdefault((low, high), [])
+        others = [(start, end, other) for start, end, other in near if low < end and start < high]
         if all((start, end, other) == (low, high, shares.get(name)) for start, end, other in others):
-            ranges.append((low, high, ""))
+            near.append((low, high, ""))
         else:
             found.append(name)
     return found
@@ -210,7 +219,7 @@ def check_apart(outs: Mapping[str, Any], inputs: Mapping[str, Any], shares: Mapp
 
 def _range(array: Any) -> tuple[int, int]:
     if isinstance(array, np.ndarray):
-        start: int = array.__array_interface__["data"][0]
+        start = numpy_address(array)
         return start, start + array.nbytes
     if isinstance(array, DeviceArray):
         return array.address, array.address + array.nbytes

@@ -26,6 +26,7 @@ from anydml.runtime.buffer_pool import LARGE, SpareMemory
 from anydml.runtime.call_cache import CallCache
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.launches import in_a_row
+from anydml.runtime.plan_cache import STEP_BYTES
 from anydml.runtime.profiler_hook import WATCHER
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from anydml.onnx.lower.values import Value
     from anydml.onnx.tensors import Beside
     from anydml.runtime.device import Device
+    from anydml.runtime.replanning import Ready
 
     Maker: TypeAlias = Callable[[int | None], CompiledGraph]
     from collections.abc import Collection, Iterable
@@ -59,6 +61,8 @@ def not_exact(name: str) -> ModelError:
 
 
 _MOST_LAUNCHES = 64
+_READY_BYTES = 1024
+"""Of a program that is not compiled, for each of its passes: their records, and half as much beside."""
 
 T = TypeVar("T")
 
@@ -71,8 +75,19 @@ class Program:
     DirectML has not, such as that of a scalar, cost nothing.
     """
 
-    def __init__(self, outline: Outline, device: Device, spares: Spares, beside: Beside, make: Maker | None) -> None:
-        """`make` compiles the graph, where there is one, in so many bytes of memory beside the results."""
+    def __init__(
+        self,
+        outline: Outline,
+        device: Device,
+        spares: Spares,
+        beside: Beside,
+        make: Maker | None,
+        ready: Ready | None = None,
+    ) -> None:
+        """`make` compiles the graph, where there is one, in so many bytes of memory beside the results.
+
+        It is not compiled before somebody asks for it where something `ready` runs it.
+        """
         self.outline = outline
         self._spares, self._model = spares, beside.model
         self._labels, self._rules, self._assumed = outline.labels, outline.rules, outline.assumed
@@ -99,18 +114,55 @@ class Program:
         self._bare: Callable[..., Any] | None = None
         """The same where it takes arrays and gives results alone."""
         self._is_new, self._is_looked_at = True, False
-        self.compiled: CompiledGraph | None = None
+        self._compiled: CompiledGraph | None = None
+        self._make, self._limit = make, limit
+        if ready is not None and limit is not None and ready.needs > limit.left - size:
+            ready = None  # whose constants may not be laid out: the graph says what there is room for
+        self._ready = ready
         if make is not None:
-            self.compiled = self._compile(make, limit, size)
-            self.compiled.labels = self._labels
+            graph = self.compiled if ready is None else ready.graph
+            assert graph is not None  # noqa: S101 - for type checkers: there is one to make
+            scratch = graph.temporary_size if ready is None else ready.temporary_size
             if limit is not None:  # of which tensors beside the model, read for the graph, have taken their part
-                limit.check(size + self.compiled.temporary_size, "results and scratch memory", self._model)
-            self._fields = [*self.compiled.free, *self.compiled.outputs]
-            read = dict(zip(self.compiled.free, self._reads, strict=True))
-            made = dict(zip(self.compiled.outputs, (self.names[i] for i in self._graph_made), strict=True))
-            self.shares = {made[output]: read[given] for output, given in self.compiled.shares.items()}
-            self._rebounds = Rebounds(self.compiled, spares.arenas)
+                limit.check(size + scratch, "results and scratch memory", self._model)
+            self._fields = [*graph.free, *graph.outputs]
+            read = dict(zip(graph.free, self._reads, strict=True))
+            made = dict(zip(graph.outputs, (self.names[i] for i in self._graph_made), strict=True))
+            self.shares = {made[output]: read[given] for output, given in graph.shares.items()}
+        if ready is not None:
+            self._is_new, self._is_looked_at, self._series = False, True, ready.series.get(frozenset())
+            if self._is_simple and not (self._states or ready.temporary_size):
+                self._bare = self._series
         spares.programs.add(self)
+
+    @property
+    def compiled(self) -> CompiledGraph | None:
+        """The graph; None where there is nothing to run."""
+        if self._compiled is None and self._make is not None:
+            graph = self._compile(self._make, self._limit, self.result_size)
+            graph.labels = self._labels
+            self._rebounds = Rebounds(graph, self._spares.arenas)
+            self._compiled = graph
+        return self._compiled
+
+    @property
+    def held(self) -> Mapping[int, int]:
+        """By address, the bytes of the constants that every run reads."""
+        graph = self.compiled if self._ready is None else self._ready.graph
+        return {} if graph is None else graph.held
+
+    @property
+    def temporary_size(self) -> int:
+        """Bytes of scratch memory that a run needs."""
+        found = self.compiled if self._ready is None else self._ready
+        return 0 if found is None else found.temporary_size
+
+    @property
+    def weight(self) -> int:
+        """Bytes, about, that it holds for itself beside constants."""
+        if self._ready is not None and self._compiled is None:
+            return _READY_BYTES * len(self._ready.graph.plan.programs)
+        return 0 if self.compiled is None else STEP_BYTES * len(self.compiled.plan.programs)
 
     @classmethod
     def of(cls, found: Trace, spares: Spares, beside: Beside, disabled_passes: frozenset[str] = frozenset()) -> Self:
@@ -207,6 +259,9 @@ class Program:
                 source = arrays[other] if isinstance(other, str) else results[other]
                 copies.append((results[i].reshape(-1), source.reshape(-1).view(results[i].dtype)))
         launches: list[Callable[[], Any]] = [functools.partial(np.copyto, *pair) for pair in copies]
+        if self._series is not None and self._ready is not None:  # which takes less to be given arrays than to bind
+            launches.insert(0, functools.partial(self._run_on_host, dict(arrays), results))
+            return in_a_row(launches)
         compiled, scratch = self.compiled, None
         if compiled is not None:
             made = [results[i] for i in self._graph_made]
@@ -217,7 +272,7 @@ class Program:
 
     def _run(self, arrays: dict[str, Any], results: Sequence[Any]) -> None:
         """Run the graph where there is one; the number of the run is the higher half of a generator's counter."""
-        if self.compiled is None:
+        if self._make is None:
             return
         if self._states:
             number = next(self._numbers)
@@ -241,7 +296,7 @@ class Program:
             if (series := self._series) is not None:
                 if self.shares and (shared := self._shared(arrays, results)):
                     series = self._series_of(shared)
-                if self._run_series(series, arrays, results) is None:
+                if series is not None and self._run_series(series, arrays, results) is None:
                     self.missed = 0
                     return
             elif self._is_new:
@@ -259,24 +314,29 @@ class Program:
         pairs = self.shares.items()
         return frozenset(out for out, given in pairs if numpy_address(made[out]) == numpy_address(arrays[given]))
 
-    def _series_of(self, shared: frozenset[str]) -> Callable[..., Any]:
+    def _series_of(self, shared: frozenset[str]) -> Callable[..., Any] | None:
         """The series that writes some outputs in place: what is scattered into is not copied there."""
         if (found := self._series_in_place.get(shared)) is None:
-            assert self.compiled is not None  # noqa: S101 - for type checkers: it shares
-            fields = dict(zip((self.names[i] for i in self._graph_made), self.compiled.outputs, strict=True))
-            found = self.compiled.series([fields[name] for name in shared])
-            assert found is not None  # noqa: S101 - as above: there is one that writes nothing in place
-            self._series_in_place[shared] = found
+            fields = dict(zip((self.names[i] for i in self._graph_made), self._fields[len(self._reads) :], strict=True))
+            own = frozenset(fields[name] for name in shared)
+            if self._ready is not None:
+                found = self._ready.series.get(own)
+            else:
+                assert self.compiled is not None  # noqa: S101 - for type checkers: it shares
+                found = self.compiled.series(own)
+            if found is not None:
+                self._series_in_place[shared] = found
         return found
 
     def _run_series(self, series: Callable[..., Any], arrays: dict[str, Any], results: Sequence[Any]) -> Any:
         """None, where all of it ran."""
-        given, compiled = [arrays[name] for name in self._reads], self.compiled
+        given = [arrays[name] for name in self._reads]
         made = results if self._is_simple else [results[i] for i in self._graph_made]
-        assert compiled is not None  # noqa: S101 - as above
-        if not compiled.temporary_size:
+        graph = self.compiled if self._ready is None else self._ready
+        assert graph is not None  # noqa: S101 - for type checkers: it was looked at
+        if not graph.temporary_size:
             return series(*given, *made)
-        arena = self._spares.arenas.take(compiled)
+        arena = self._spares.arenas.take(graph)
         try:
             return series(*given, *made, arena.owner)
         finally:
@@ -450,10 +510,8 @@ def footprint(programs: Iterable[Program]) -> Footprint:
     weights: dict[int, int] = {}
     most = (0, 0)
     for program in programs:
-        if program.compiled is not None:
-            weights |= program.compiled.held
-        scratch = 0 if program.compiled is None else program.compiled.temporary_size
-        most = max(most, (scratch, program.result_size))
+        weights |= program.held
+        most = max(most, (program.temporary_size, program.result_size))
     return Footprint(sum(weights.values()), *most)
 
 

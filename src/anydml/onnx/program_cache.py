@@ -1,6 +1,6 @@
 """The programs of a graph, one for each set of shapes and of values that a shape depends on; the last used are kept.
 
-One that is not kept is loaded from disk, or made of what was planned with symbolic sizes; else the graph is traced.
+One that is not kept is made of what was planned with symbolic sizes, or loaded from disk; else the graph is traced.
 """
 
 from __future__ import annotations
@@ -120,31 +120,28 @@ class Programs(PlanCache[Program]):
                 return found
 
     def _make(self, shapes: Shapes, values: Arrays) -> Program | Refusal:
-        """A program that is kept on disk, or is planned already with symbolic sizes, or else one that is traced."""
+        """A program that is planned already with symbolic sizes, or is kept on disk, or else one that is traced."""
         source, device, kept, spares = self._model
-        if (program := self._on_disk.find(shapes, values, spares)) is not None:
-            return program
-        if (program := self._replanned(shapes, values)) is None:
-            found = trace(source, shapes, values, device, kept=kept, assumes=self.assumes)
-            if isinstance(found, Refusal):
-                return found
-            try:
-                program = Program.of(found, spares, source.beside, source.disabled_passes)
-            except UnsupportedError as error:  # by the feature level
-                return Refusal(Why.DEVICE, error)
-            self._on_disk.keep(shapes, values, program)
-        return program
-
-    def _replanned(self, shapes: Shapes, values: Arrays) -> Program | None:
-        """The program for these shapes without a plan of its own; None where there is none yet."""
-        source, device, _, spares = self._model
-        if source.beside.limit.left < MOST_FOLDED_BYTES:  # less is then computed while a model is traced
-            return None
         sizes: dict[Hashable, int] = {(name, k): n for name, shape in shapes.items() for k, n in enumerate(shape)}
         ranks = tuple((name, len(shape)) for name, shape in shapes.items())
         plain = tuple((name, array.dtype.str, array.shape, array.tobytes()) for name, array in sorted(values.items()))
-        found = self._replans.find(sizes, (shapes, values), (ranks, plain))
-        return None if found is None else Program(found.more, device, spares, source.beside, found.make)
+        is_open = source.beside.limit.left >= MOST_FOLDED_BYTES  # less is then computed while a model is traced
+        found = self._replans.known(sizes, (ranks, plain)) if is_open else None
+        if found is None:
+            if (program := self._on_disk.find(shapes, values, spares)) is not None:
+                return program
+            found = self._replans.plan(sizes, (shapes, values), (ranks, plain)) if is_open else None
+        if found is not None:
+            return Program(found.more, device, spares, source.beside, found.make, found.ready)
+        traced = trace(source, shapes, values, device, kept=kept, assumes=self.assumes)
+        if isinstance(traced, Refusal):
+            return traced
+        try:
+            program = Program.of(traced, spares, source.beside, source.disabled_passes)
+        except UnsupportedError as error:  # by the feature level
+            return Refusal(Why.DEVICE, error)
+        self._on_disk.keep(shapes, values, program)
+        return program
 
     def _looks_anew(self, need: Refusal, shapes: Shapes, arrays: Mapping[str, Any]) -> bool:
         """Whether the values of inputs that are needed are there, and are looked at from now on."""

@@ -471,9 +471,12 @@ class InferenceSession:
     def _read_feed(self, feed: Any) -> dict[str, Any]:
         if not hasattr(feed, "items"):
             raise refuse_type(self._source.name, "input_feed", "a dict of names to arrays", feed)
-        types = {info.name: info.type for info in self._source.model.graph.input}
-        known, subject = self._model.inputs, self._source.name
+        types, known, subject = self._types, self._model.inputs, self._source.name
         return {name: read_value(name, value, types.get(name), known, subject) for name, value in feed.items()}
+
+    @cached_property
+    def _types(self) -> dict[str, ValueType]:
+        return {info.name: info.type for info in self._source.model.graph.input}
 
     # Around a run
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from anydml.core.memory import Buffer
     from anydml.runtime.graph import CompiledGraph
+    from anydml.runtime.replanning import Ready
 
 
 MOST = 2
@@ -28,7 +29,7 @@ class Arenas:
         """The bytes that are kept."""
         return sum(arena.size for arena in self._idle)
 
-    def take(self, graph: CompiledGraph) -> Buffer:
+    def take(self, graph: CompiledGraph | Ready) -> Buffer:
         """Memory for a run of a graph; one that is too small is not kept."""
         try:
             found = self._idle.pop()

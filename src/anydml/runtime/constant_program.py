@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.core.locks import cached_property
@@ -16,32 +16,38 @@ if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe, Step
 
 
+@dataclass(eq=False)
 class Job:
     """A step whose result lasts: its program is made when it is first run, for another graph may have that already."""
 
-    def __init__(self, step: Step) -> None:
-        self._step: Step | None = step
-        self._program: Program | None = None
-        self.target = step.target.tensor
-        self.sources = tuple(view.tensor for view in step.sources)
+    step: Step | None
+    """None of one that comes from disk, which has its key and its program."""
+    target: str
+    sources: tuple[str, ...]
+    _made: list[Program] = field(default_factory=list, init=False)
+
+    @classmethod
+    def of(cls, step: Step) -> Job:
+        """That of a step."""
+        return cls(step, step.target.tensor, tuple(view.tensor for view in step.sources))
 
     @cached_property
     def key(self) -> str:
         """Its work, whatever its tensors are called."""
-        assert self._step is not None  # noqa: S101 - for type checkers: what comes from disk has its key
+        assert self.step is not None  # noqa: S101 - for type checkers: what comes from disk has its key
         order = iter(range(len(self.sources)))
-        plain = self._step.reading(lambda view: replace(view, tensor=str(next(order))))
-        return repr(plain.writing(replace(self._step.target, tensor="")).primitive)
+        plain = self.step.reading(lambda view: replace(view, tensor=str(next(order))))
+        return repr(plain.writing(replace(self.step.target, tensor="")).primitive)
 
     def program(self, engine: Engine) -> Program:
         """The program that runs it."""
-        if self._program is None:
-            assert self._step is not None  # noqa: S101 - for type checkers: what comes from disk has its program
-            self._program = engine.compile(self._step.primitive)
-        return self._program
+        if not self._made:
+            assert self.step is not None  # noqa: S101 - for type checkers: what comes from disk has its program
+            self._made.append(engine.compile(self.step.primitive))
+        return self._made[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"target": self.target, "sources": self.sources, "key": self.key, "_program": self._program}
+        return {"step": None, "target": self.target, "sources": self.sources, "key": self.key, "_made": self._made}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ class Once:
     def of(cls, recipe: Recipe) -> Once:
         """The work of a recipe."""
         outputs = {name: store.size_in_bytes for name, store in recipe.stores.items() if store.kind == "output"}
-        return cls(tuple(map(Job, recipe.steps)), frozenset(recipe.stores), outputs, lay_out(recipe))
+        return cls(tuple(map(Job.of, recipe.steps)), frozenset(recipe.stores), outputs, lay_out(recipe))
 
     def compile(self, engine: Engine) -> None:
         """Make the programs that nothing has needed yet."""

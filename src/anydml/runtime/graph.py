@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from anydml.arrays.tensor import TensorDesc
+    from anydml.engines.common.program import OpenSeries
     from anydml.explain import GraphPicture
     from anydml.graph.arena import Arena
     from anydml.graph.recipe import Recipe
@@ -217,17 +218,29 @@ class CompiledGraph(Compiled):
         function for a long graph, for which binding is little, nor where steps depend on more than addresses. Nobody
         watches it.
         """
-        if len(self.plan.programs) > _MOST_STEPS or self.memory != HOST or not has_fast_address or self.owned:
+        if len(self.plan.programs) > _MOST_STEPS or not self._has_series:
             return None
+        return self.device.engine.series(self.plan.programs, self._series_places(self.plan, in_place))
 
-        stores, count = self.plan.stores, len(self._bound_fields)
+    def open_series(self, plan: GraphPlan, in_place: Collection[str] = ()) -> OpenSeries | None:
+        """The same of the same graph planned with open sizes, for all of these, however many steps there are."""
+        if not self._has_series:
+            return None
+        return self.device.engine.open_series(plan.programs, self._series_places(plan, in_place))
+
+    @property
+    def _has_series(self) -> bool:
+        return self.memory == HOST and has_fast_address and not self.owned
+
+    def _series_places(self, plan: GraphPlan, in_place: Collection[str]) -> list[Mapping[str, Place]]:
+        """Where the tensors of each program lie."""
+        stores, count = plan.stores, len(self._bound_fields)
         places = {stores.get(field, field): Place(number, 0) for number, field in enumerate(self._bound_fields)}
         places |= {stores[field]: places[stores[self.shares[field]]] for field in in_place}
         places |= {name: Place(None, address) for name, address in self._constants.places.items()}
-        if self.temporary_size:
-            places |= {name: Place(count, offset) for name, offset in self.arena.offsets.items()}
-        own = [self.plan.ahead.places(number, places) for number in range(len(self.plan.programs))]
-        return self.device.engine.series(self.plan.programs, own)
+        if plan.arena.size_in_bytes:
+            places |= {name: Place(count, offset) for name, offset in plan.arena.offsets.items()}
+        return [plan.ahead.places(number, places) for number in range(len(plan.programs))]
 
     # Arrays
 

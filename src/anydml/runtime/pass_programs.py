@@ -12,11 +12,15 @@ from anydml.ir.verbs import Joined, Map, Reduce, Repeat
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
+    from typing import TypeAlias
 
     from anydml.engines.common.engine import Engine
     from anydml.engines.common.program import Program
     from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
+
+    Made: TypeAlias = dict[tuple[int, frozenset[str]], Program]
+    """Programs by the id of a verb and those of its sources that are constants."""
 
 
 def join_steps(engine: Engine, recipe: Recipe, constants: frozenset[str]) -> tuple[Recipe, dict[int, Program]]:
@@ -61,10 +65,10 @@ def join_steps(engine: Engine, recipe: Recipe, constants: frozenset[str]) -> tup
 
 
 def compile_steps(
-    engine: Engine, recipe: Recipe, ready: Mapping[int, Program], constants: frozenset[str]
+    engine: Engine, recipe: Recipe, ready: Mapping[int, Program], constants: frozenset[str], made: Made | None = None
 ) -> list[Program]:
     """A program for each step that has none yet; the layers of a network are alike, and to plan one takes 20 times as
-    long as to rename it.
+    long as to rename it. `made` are those made before, of verbs that are held meanwhile.
     """
     planned: dict[Hashable, tuple[Program, Rebuilt]] = {}
     back: dict[str, str] = {}
@@ -89,4 +93,12 @@ def compile_steps(
         renamed: Program = rename(program)
         return renamed
 
-    return [ready.get(number) or compile_one(step.primitive) for number, step in enumerate(recipe.steps)]
+    def find(primitive: Primitive) -> Program:
+        if made is None:
+            return compile_one(primitive)
+        key = id(primitive), frozenset(view.tensor for view in primitive.sources if view.tensor in constants)
+        if (found := made.get(key)) is None:
+            found = made[key] = compile_one(primitive)
+        return found
+
+    return [ready.get(number) or find(step.primitive) for number, step in enumerate(recipe.steps)]

@@ -15,9 +15,8 @@ from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from anydml.runtime.graph import CompiledGraph
 
 MOST = 1024
 """Plans that are kept: a decoder's cache has another shape at each token."""
@@ -25,7 +24,7 @@ _FEW = 64
 """Plans that are kept whatever they hold."""
 _MOST_BYTES = 2**28
 """Of what more than a few of them hold, each for itself."""
-_STEP_BYTES = 16_384
+STEP_BYTES = 16_384
 """Of a plan for each of its passes: 12 to 18 KiB were measured, of a body of 4 nodes and of a BERT of 1,606."""
 _MOST_GONE = 4096
 
@@ -34,8 +33,12 @@ class Planned(Protocol):
     """What is kept: something that runs a compiled graph."""
 
     @property
-    def compiled(self) -> CompiledGraph | None:
-        """The graph; None where there is nothing to run."""
+    def weight(self) -> int:
+        """Bytes, about, that it holds for itself beside constants."""
+
+    @property
+    def held(self) -> Mapping[int, int]:
+        """By address, the bytes of the constants that it reads."""
 
 
 Kept = TypeVar("Kept", bound=Planned)
@@ -48,6 +51,8 @@ class PlanCache(OrderedDict[Any, Kept]):
         super().__init__()
         self._forget = forget
         self._size = 0
+        self._weights: dict[int, int] = {}
+        """By the id of a plan, its weight when it came."""
         self._holders: Counter[int] = Counter()
         """By the address of a constant, the plans that hold it."""
         self._gone: dict[int, None] = {}
@@ -83,12 +88,14 @@ class PlanCache(OrderedDict[Any, Kept]):
             self._count(plan, -1)
         self.clear()
 
+    def _weigh(self, plan: Kept) -> int:
+        found = self._weights[id(plan)] = plan.weight
+        return found
+
     def _count(self, plan: Kept, sign: int) -> None:
         """Count what a plan holds for itself: its steps, and constants that no other one holds."""
-        if (compiled := plan.compiled) is None:
-            return
-        self._size += sign * _STEP_BYTES * len(compiled.plan.programs)
-        for address, size in compiled.held.items():
+        self._size += sign * self._weights.pop(id(plan), 0) if sign < 0 else self._weigh(plan)
+        for address, size in plan.held.items():
             before = self._holders[address]
             self._holders[address] = after = before + sign
             self._size += size * ((after == 1) - (before == 1))

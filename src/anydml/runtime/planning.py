@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe
     from anydml.runtime.constants import Data
     from anydml.runtime.device import Device
+    from anydml.runtime.pass_programs import Made
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +133,12 @@ class Prepared:
         disabled: Collection[str],
         max_memory: int | None,
         tell: Callable[[], tuple[GraphDesc, Recipe, Mapping[str, str]]],
+        before: Made | None = None,
     ) -> GraphPlan:
-        """Plan the passes; `tell` gives the graph as it was described and lowered, and what passes of the graph did."""
+        """Plan the passes; `tell` gives the graph as it was described and lowered, and what passes of the graph did.
+
+        `before` are the programs of verbs that were planned before, and are held meanwhile.
+        """
         import_alone("anydml.graph.optimise")
         from anydml.graph import optimise as optimiser  # as above
 
@@ -147,7 +152,7 @@ class Prepared:
         known = optimiser.laid_out(recipe, owned, room, disabled)
         recipe, ready = join_steps(engine, recipe, known)
         arena = lay_out(recipe) if ready else arena
-        programs = compile_steps(engine, recipe, ready, known)
+        programs = compile_steps(engine, recipe, ready, known, before)
         ahead = Layouts.of(recipe, programs, taken=stores)
         once = ahead.once(once, recipe)
         if are_checked():

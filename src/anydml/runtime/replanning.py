@@ -2,25 +2,33 @@
 
 What describes a graph for symbols, checks it and rewrites it, notes on a tape what it finds of them. For other sizes of
 which the same is found, the rewritten graph is the same but for its numbers, which are put in: some milliseconds, where
-to describe and to rewrite it takes a hundred.
+to describe and to rewrite it takes a hundred. Where an engine's plans are data, passes are planned with symbols too:
+a run of other sizes then needs no graph of its own, but the records of kernels with other numbers in them.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from anydml.core.guards import Tape
 from anydml.core.locks import make_lock
-from anydml.core.symbolic_sizes import OpenSize
+from anydml.core.symbolic_sizes import OpenSize, value_of
+from anydml.ir.bounds import are_checked
 from anydml.ir.substitution import Rebuilt
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.planning import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 
+    from anydml.core.memory import Buffer
+    from anydml.core.symbolic_sizes import Number
+    from anydml.engines.common.program import OpenSeries
     from anydml.graph.description import GraphDesc
     from anydml.runtime.device import Device
+    from anydml.runtime.pass_programs import Made
+    from anydml.runtime.planning import GraphPlan, Told
 
     Sizes = Mapping[Hashable, int]
 
@@ -32,6 +40,8 @@ MOST = 16
 such a plan takes three times as long as one for certain sizes."""
 _FIRST_TRIES = 3
 """That are made before the first is found to hold for other sizes."""
+_FIRST_SCHEDULES = 3
+"""Plans of passes with symbols, before one is found to hold for other sizes."""
 FEWEST_SEEN = 2
 """Sizes that are planned as they are, where nobody said which are symbolic: it pays with the third that come, and many
 models have two."""
@@ -44,11 +54,29 @@ class Described(NamedTuple, Generic[More]):
     desc: GraphDesc
 
 
+class Ready(NamedTuple):
+    """What runs a graph for some sizes without compiling it."""
+
+    graph: CompiledGraph
+    """The same graph for other sizes, with the same constants."""
+    temporary_size: int
+    """Bytes of scratch memory that a run needs."""
+    needs: int
+    """Bytes of that and of constants that are computed."""
+    series: Mapping[frozenset[str], Callable[..., Any]]
+    """By the outputs that are written in place, a function of arrays: see `CompiledGraph.series`."""
+
+    def reserve_scratch(self) -> Buffer | None:
+        """Scratch memory for one run."""
+        return self.graph.reserve(self.temporary_size, "TemporaryResource")
+
+
 class Found(NamedTuple, Generic[More]):
     """A graph for other sizes, to be compiled in so much memory."""
 
     more: More
     make: Callable[[int | None], CompiledGraph]
+    ready: Ready | None = None
 
 
 class Replans(Generic[More]):
@@ -76,8 +104,8 @@ class Replans(Generic[More]):
         """The last sizes that were planned as they are."""
         self._missed = self._found = 0
 
-    def find(self, sizes: Sizes, given: Any = None, fixed: Hashable = None) -> Found[More] | None:
-        """The graph for these sizes without a plan of its own; None where there is none yet.
+    def known(self, sizes: Sizes, fixed: Hashable = None) -> Found[More] | None:
+        """The graph for these sizes by a plan that is there already; None where none holds.
 
         One that was planned for other `fixed` facts does not hold.
         """
@@ -85,6 +113,14 @@ class Replans(Generic[More]):
             if plan.fixed == fixed and (found := plan.at(sizes)) is not None:
                 self._found += 1
                 return found
+        return None
+
+    def find(self, sizes: Sizes, given: Any = None, fixed: Hashable = None) -> Found[More] | None:
+        """The graph for these sizes without a plan of its own; None where there is none yet."""
+        return self.known(sizes, fixed) or self.plan(sizes, given, fixed)
+
+    def plan(self, sizes: Sizes, given: Any = None, fixed: Hashable = None) -> Found[More] | None:
+        """The same by another plan, where it is time for one."""
         opened = self._opened(sizes)
         if opened and len(self.plans) < min(MOST, _FIRST_TRIES + self._found):
             self._missed += 1
@@ -109,8 +145,8 @@ class Replans(Generic[More]):
     def _plan(self, sizes: Sizes, given: Any, opened: set[Hashable], fixed: Hashable) -> _SymbolicPlan[More] | None:
         """Plan with symbols; None where that cannot be, and another will say why."""
         tape, device = Tape(), self._device
-        names = [name for name in sizes if name in opened]
-        symbols = {name: tape.open(sizes[name]) for name in names}
+        groups = self._grouped(sizes, opened)
+        symbols = {name: one for group in groups for one in [tape.open(sizes[group[0]])] for name in group}
         try:
             with tape.recording():
                 found = self._describe({**sizes, **symbols}, given)  # type: ignore[dict-item]  # as good as numbers
@@ -122,7 +158,16 @@ class Replans(Generic[More]):
             return None
         tape.keep(_plain_sizes(told[1]))
         plain = {name: size for name, size in sizes.items() if name not in opened}
-        return _SymbolicPlan(self, tape, names, plain, fixed, (found.more, prepared), tuple(told))
+        return _SymbolicPlan(self, tape, groups, plain, fixed, (found.more, prepared), tuple(told))
+
+    def _grouped(self, sizes: Sizes, opened: set[Hashable]) -> list[list[Hashable]]:
+        """The sizes to be symbols, as one those that were equal so far: a decoder's caches all have the same length."""
+        alike = [before for before in self._seen if before.keys() == sizes.keys()]
+        groups: dict[tuple[int, ...], list[Hashable]] = {}
+        for name, size in sizes.items():
+            if name in opened:
+                groups.setdefault((size, *(before[name] for before in alike)), []).append(name)
+        return list(groups.values())
 
     @property
     def of(self) -> tuple[Device, frozenset[str], Mapping[type, Callable[[Any], Any]]]:
@@ -130,51 +175,150 @@ class Replans(Generic[More]):
         return self._device, self._disabled_passes, self._changes
 
 
+class _Scheduled(NamedTuple):
+    """A rewritten graph whose passes were planned with symbols too, and what holds of them."""
+
+    tape: Tape
+    plan: GraphPlan
+    told: Told
+    rebuilt: Rebuilt
+    rebuilt_told: Rebuilt
+    graph: CompiledGraph | None
+    """For the sizes that it was planned at, where its constants are those of all sizes."""
+    series: Mapping[frozenset[str], OpenSeries]
+    """By the outputs that are written in place."""
+
+
 class _SymbolicPlan(Generic[More]):
-    """A rewritten graph with symbols, and what holds of them."""
+    """A rewritten graph with symbols, and what holds of them.
+
+    Its passes are planned with symbols too, where the engine's plans are data: then other sizes take arithmetic. Where
+    something else is found of them while passes are planned, such as another tile, there is another such plan.
+    """
 
     def __init__(
         self,
         owner: Replans[More],
         tape: Tape,
-        names: list[Hashable],
+        names: list[list[Hashable]],
         plain: Sizes,
         fixed: Hashable,
         planned: tuple[More, Prepared],
         told: tuple[Any, ...],
     ) -> None:
+        """`names` are those of each symbol: sizes that are equal."""
         self.fixed = fixed
         self._tape, self._names, self._plain = tape, names, plain
+        self._count = len(plain) + sum(map(len, names))
         self._planned, self._told = planned, told
-        self._device, self._disabled_passes, changes = owner.of
-        self._rebuilt, self._rebuilt_told = Rebuilt(changes), Rebuilt(changes)
+        self._device, self._disabled_passes, self._changes = owner.of
+        self._rebuilt, self._rebuilt_told = Rebuilt(self._changes), Rebuilt(self._changes)
+        self._scheduled: list[_Scheduled] = []
+        self._made: Made = {}
+        """The programs of passes of no open size."""
+        # Proofs that programs stay inside tensors are of numbers.
+        can_plan = self._device.engine.plans is not None and not are_checked()
+        self._tries = _FIRST_SCHEDULES if can_plan else 0
         self._lock = make_lock()
 
     def at(self, sizes: Sizes) -> Found[More] | None:
         """The graph for sizes of which the same is found."""
-        if len(sizes) != len(self._names) + len(self._plain):
+        if len(sizes) != self._count or any(sizes.get(name) != size for name, size in self._plain.items()):
             return None
-        if any(sizes.get(name) != size for name, size in self._plain.items()):
+        given = [sizes.get(names[0]) for names in self._names]
+        if None in given or any(
+            sizes.get(name) != size for names, size in zip(self._names, given, strict=True) for name in names[1:]
+        ):
             return None
-        given = [sizes.get(name) for name in self._names]
-        numbers = None if None in given else self._tape.at(given)  # type: ignore[arg-type]  # none is None
+        for scheduled in reversed(self._scheduled):
+            if (found := self._at_scheduled(scheduled, given)) is not None:  # type: ignore[arg-type]  # none is None
+                self._tries = _FIRST_SCHEDULES
+                return found
+        numbers = self._tape.at(given)  # type: ignore[arg-type]  # as above
         if numbers is None:
             return None
         with self._lock, self._tape.reading(numbers):
             if not self._tape.is_as_expected():
                 return None
             more, prepared = self._rebuilt(self._planned)
+        if self._tries and len(self._scheduled) < MOST:
+            self._tries -= 1
+            if (made := self._schedule(numbers)) is None:
+                self._tries = 0
+            else:
+                self._scheduled.append(made)
+                return self._at_scheduled(made, given)  # type: ignore[arg-type]  # as above
+        return Found(more, self._maker(prepared, numbers))
+
+    def _maker(self, prepared: Prepared, numbers: Sequence[Number]) -> Callable[[int | None], CompiledGraph]:
+        """What plans the passes for these very sizes."""
         device, disabled_passes = self._device, self._disabled_passes
 
         def tell() -> Any:
-            with self._lock, self._tape.reading(numbers):
+            with self._lock, self._tape.reading(list(numbers)):
                 return self._rebuilt_told(self._told)
 
         def make(left: int | None) -> CompiledGraph:
             plan = prepared.plan(device.engine, disabled_passes, left, tell)
             return CompiledGraph.planned(device, plan, max_memory=left)
 
-        return Found(more, make)
+        return make
+
+    def _schedule(self, numbers: Sequence[Number]) -> _Scheduled | None:
+        """Plan the passes with symbols; None where that cannot be."""
+        tape = self._tape.continued(numbers)
+        prepared = Rebuilt({OpenSize: lambda size: OpenSize(tape, size.number)})(self._planned[1])
+        made, series = self._made.copy(), {}
+        try:
+            with tape.recording():
+                plan = prepared.plan(self._device.engine, self._disabled_passes, None, lambda: self._told, made)
+                assert plan.tell is not None  # noqa: S101 - for type checkers: it was made a moment ago
+                told, plan = plan.tell(), replace(plan, tell=None)
+                rebuilt = Rebuilt(self._changes)
+                with self._tape.reading(list(numbers)), tape.reading(tape.values):
+                    there = rebuilt(plan)
+                    is_fixed = there.data is plan.data and there.once is plan.once and there.ahead is plan.ahead
+                    graph = CompiledGraph.planned(self._device, there) if is_fixed else None
+                if graph is not None:
+                    found = {own: graph.open_series(plan, own) for own in {frozenset[str](), frozenset(graph.shares)}}
+                    series = {own: one for own, one in found.items() if one is not None}
+        except Exception:  # noqa: BLE001 - a plan for these very sizes meets with the same, or does without
+            return None
+        tape.keep([*_plain_sizes(self._told[1]), *_plain_sizes(told.recipe)])
+        lasting = {id(step.primitive) for step in self._planned[1].recipe.steps}
+        self._made = {key: program for key, program in made.items() if key[0] in lasting}
+        return _Scheduled(tape, plan, told, rebuilt, Rebuilt(self._changes), graph, series)
+
+    def _at_scheduled(self, scheduled: _Scheduled, given: Sequence[int]) -> Found[More] | None:
+        if (numbers := scheduled.tape.at(given)) is None:
+            return None
+        before = numbers[: len(self._tape.values)]
+        with self._lock, self._tape.reading(before), scheduled.tape.reading(numbers):
+            if not (self._tape.is_as_expected() and scheduled.tape.is_as_expected()):
+                return None
+            more = self._rebuilt(self._planned[0])
+        own = scheduled.plan
+
+        def tell() -> Told:
+            with self._lock, self._tape.reading(before), scheduled.tape.reading(numbers):
+                found: Told = scheduled.rebuilt_told(scheduled.told)
+                return found
+
+        def make(left: int | None) -> CompiledGraph:
+            with self._lock, self._tape.reading(before), scheduled.tape.reading(numbers):
+                plan = scheduled.rebuilt(own)
+            if plan.fits(left):
+                return CompiledGraph.planned(self._device, replace(plan, tell=tell), max_memory=left)
+            with self._lock, self._tape.reading(before):
+                prepared = self._rebuilt(self._planned[1])
+            return self._maker(prepared, before)(left)
+
+        ready = None
+        if scheduled.graph is not None and scheduled.series:
+            scratch, needs = (value_of(size, numbers) for size in (own.arena.size_in_bytes, own.needs))
+            series = {in_place: one.at(numbers) for in_place, one in scheduled.series.items()}
+            ready = Ready(scheduled.graph, scratch, needs, series)
+        return Found(more, make, ready)
 
 
 def _number(size: OpenSize) -> int | float:

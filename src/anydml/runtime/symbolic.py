@@ -12,7 +12,7 @@ from anydml.core.locks import make_lock
 from anydml.core.parse import UINT32_MAX, read_int
 from anydml.runtime.call_cache import CallCache
 from anydml.runtime.graph import CompiledGraph
-from anydml.runtime.plan_cache import PlanCache
+from anydml.runtime.plan_cache import STEP_BYTES, PlanCache
 from anydml.runtime.replanning import Described, Replans
 
 if TYPE_CHECKING:
@@ -41,6 +41,16 @@ class SymbolicInput(NamedTuple):
 
 class _Compiled(NamedTuple):
     compiled: CompiledGraph
+
+    @property
+    def weight(self) -> int:
+        """As plan caches ask."""
+        return STEP_BYTES * len(self.compiled.plan.programs)
+
+    @property
+    def held(self) -> Mapping[int, int]:
+        """As plan caches ask."""
+        return self.compiled.held
 
 
 class SymbolicGraph:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from anydml.core.enums import DataType
     from anydml.core.memory import Buffer
-    from anydml.engines.common.program import Place, Program
+    from anydml.engines.common.program import OpenSeries, Place, Program
     from anydml.engines.common.routes import Route
     from anydml.ir.verbs import Primitive
 
@@ -130,4 +130,12 @@ class Engine(ABC):
         It gives None; something else where a step would raise an error, which a binding does. None where there is no
         such function for what it is to run.
         """
+        return None
+
+    def open_series(
+        self,
+        programs: Sequence[Program],  # noqa: ARG002 - as above
+        places: Sequence[Mapping[str, Place]],  # noqa: ARG002 - as above
+    ) -> OpenSeries | None:
+        """The same of programs with open sizes, for all of these."""
         return None

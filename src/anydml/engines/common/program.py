@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from anydml.core.errors import BindingError, Fault
 from anydml.core.locks import make_lock
@@ -22,6 +22,13 @@ class Place(NamedTuple):
     """The number of an array; None where the memory is known."""
     offset: int
     """In bytes, from the array's first element; the address itself where the memory is known."""
+
+
+class OpenSeries(Protocol):
+    """Programs one after the other, for all sizes of which the same was found."""
+
+    def at(self, numbers: Sequence[int | float]) -> Callable[..., Any]:
+        """The function for some sizes, given all numbers of their tape."""
 
 
 class Program(ABC):

@@ -15,7 +15,7 @@ from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu import plans
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_dots, has_float16, multiplies_bytes
-from anydml.engines.cpu.launch.program import make_series
+from anydml.engines.cpu.launch.program import make_open_series, make_series
 from anydml.ir.attention import Attend
 from anydml.ir.bounds import are_checked
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.core.memory import Buffer
-    from anydml.engines.common.program import Place, Program
+    from anydml.engines.common.program import OpenSeries, Place, Program
     from anydml.engines.common.routes import Route
     from anydml.ir.verbs import Primitive
 
@@ -103,3 +103,7 @@ class CpuEngine(Engine):
     def series(self, programs: Sequence[Program], places: Sequence[Mapping[str, Place]]) -> Callable[..., Any] | None:
         """One native call for all steps, where each of them is a kernel and its record."""
         return make_series(programs, places)
+
+    def open_series(self, programs: Sequence[Program], places: Sequence[Mapping[str, Place]]) -> OpenSeries | None:
+        """The same of records with words that are open sizes."""
+        return make_open_series(programs, places)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite
 
+from anydml.core.guards import unnoted
 from anydml.core.late_imports import import_alone, run_alone, without_collection
 from anydml.core.memory import keep_for_ever
 from anydml.engines.common.cache import Entry, source_digests
@@ -87,7 +88,8 @@ def get_kernel(name: str, write: Callable[[], Any]) -> Kernel:
     if kernel is None:
         making = _Making(name, write)
         try:  # alone even to load it: Ctrl-C inside of llvmlite would leave llvmlite's lock held for ever
-            kernel = run_alone(making.run, every=SLOW, remind=making.show)
+            with unnoted():  # a kernel of a name is the same kernel for all sizes
+                kernel = run_alone(making.run, every=SLOW, remind=making.show)
         finally:
             making.tell()
     return kernel

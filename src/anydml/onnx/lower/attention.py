@@ -380,8 +380,10 @@ def group_query_attention(node: BoundNode) -> list[Value | None]:
         tensors["past_sequence_lengths"] = lengths
         for name, one in zip(("past_key", "past_value"), past, strict=True):
             if one is not None and one.shape[2] < room:
-                rest = node.tracer.fill(dml.fill_value_constant, one.element, _long(one, room - one.shape[2]), 0)
-                tensors[name] = node.tracer.apply_to_list(dml.join, [one, rest], _long(one, room), 2)
+                more = (0, 0, room - one.shape[2], 0)
+                tensors[name] = node.tracer.apply(
+                    dml.padding, [one], _long(one, room), start_padding=(0,) * 4, end_padding=more
+                )
             else:
                 tensors[name] = one
         changes = node.real("softcap") or _sinks(node, heads) is not None

@@ -8,6 +8,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.core.enums import AxisDirection, DataType
+from anydml.core.symbolic_sizes import is_open
 from anydml.onnx.element_types import UINT64
 from anydml.onnx.lower.data_movement import retyped
 
@@ -80,7 +81,8 @@ def within(
     key = (seen.source, seen.slot, seen.sizes, rule)
     if (known := node.tracer.checked.get(key)) is not None:
         return known
-    numbers = node.tracer.fill(dml.fill_value_sequence, element, (most + 1,), 0, 1)
+    # Not a constant where it is of any length, which each length would have to compute.
+    numbers = node.tracer.fill(dml.fill_value_sequence, element, (most + 1,), 0, 1, folds=not is_open(most))
 
     def call(x: Any, given: Any) -> Any:
         return dml.gather(x, given.reinterpret(data_type=element.data_type))

@@ -169,12 +169,19 @@ class Tracer:
         named = [self.name_node(part) for part in parts[:1]] + list(parts[1:])
         return [Value(element, s, None, part, needs=needs) for part, s in zip(named, shapes, strict=True)]
 
-    def fill(self, function: Callable[..., Any], element: ElementType, shape: tuple[int, ...], *numbers: Any) -> Value:
-        """The result of a function for numbers alone."""
+    def fill(
+        self,
+        function: Callable[..., Any],
+        element: ElementType,
+        shape: tuple[int, ...],
+        *numbers: Any,
+        folds: bool = True,
+    ) -> Value:
+        """The result of a function for numbers alone, which is known where it is small and `folds`."""
         if 0 in shape:
             return Value(element, shape)
         sizes = shape or (1,)
-        if self._folds(shape, element, ()):
+        if folds and self._folds(shape, element, ()):
 
             def compute() -> Any:
                 return function(as_numbers(sizes), *as_numbers(numbers), element.data_type, device=self._host)

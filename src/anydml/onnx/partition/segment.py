@@ -145,8 +145,7 @@ class Segment(Part):
         launch = program.bound(arrays, list(made.values()), fixed)
         if launch is None:
             return None
-        scratch = 0 if program.compiled is None else program.compiled.temporary_size
-        return Bound(launch, made, arrays, scratch, program.guard)
+        return Bound(launch, made, arrays, program.temporary_size, program.guard)
 
     def _leave_to_host(self, name: str, value: Any) -> Recut:
         """Have nodes run on the host that read what DirectML has no type for."""

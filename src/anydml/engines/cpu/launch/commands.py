@@ -7,6 +7,9 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from anydml.core.symbolic_sizes import is_open
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Function
 from anydml.engines.cpu.launch.call import LONG, METH_FASTCALL, NO_STATUS, SMALL, STATUS, make_builtin
@@ -91,15 +94,45 @@ def make_command_list(commands: Sequence[Command]) -> Callable[..., Any] | None:
     It gives None, or something else where a step has a status: it has then run no further. There is no such function
     for large records, for work that takes so long that Ctrl-C is looked for, nor for large work without a team.
     """
-    most = max((len(one.record) // WORD for one in commands), default=0)
-    largest = max((one.size for one in commands), default=0)
+    words = _words_of(commands)
+    return None if words is None else make_builtin(_driver(), struct.pack(f"{len(words)}q", *words), METH_FASTCALL)
+
+
+def _words_of(commands: Sequence[Command]) -> list[int] | None:
+    """The words of a list."""
+    most = max((len(one.words) for one in commands), default=0)
     if most > _MOST_WORDS or sum(one.size for one in commands) >= LONG:
         return None
-    if largest >= SMALL and not team.is_available():
+    is_large = [one.size >= SMALL for one in commands]
+    if any(is_large) and not team.is_available():
         return None
-    packed = [struct.pack(f"{LIST.end}q", len(commands), most, NO_STATUS, STATUS)]
-    for record, size, relocations in commands:
-        entry = 0 if size < SMALL else team.get_team().entry
-        words = [entry, len(record) // WORD, len(relocations), *(word for one in relocations for word in one)]
-        packed += [struct.pack(f"{len(words)}q", *words), record]
-    return make_builtin(get_kernel("commands", make_command_driver).address, b"".join(packed), METH_FASTCALL)
+    words = [len(commands), most, NO_STATUS, STATUS]
+    for (own, _, relocations), is_shared in zip(commands, is_large, strict=True):
+        entry = team.get_team().entry if is_shared else 0
+        words += [entry, len(own), len(relocations), *(word for one in relocations for word in one), *own]
+    return words
+
+
+def _driver() -> int:
+    return get_kernel("commands", make_command_driver).address
+
+
+class OpenCommandList:
+    """A command list with words that are open sizes: for other sizes it is the same with other numbers in it."""
+
+    def __init__(self, words: Sequence[Any]) -> None:
+        opened = {at: word.number for at, word in enumerate(words) if is_open(word)}
+        self._at, self._numbers = np.array([*opened], np.int64), [*opened.values()]
+        self._words = np.array([0 if at in opened else word for at, word in enumerate(words)], np.int64)
+
+    @classmethod
+    def of(cls, commands: Sequence[Command]) -> OpenCommandList | None:
+        """That of some commands."""
+        words = _words_of(commands)
+        return None if words is None else cls(words)
+
+    def at(self, numbers: Sequence[int | float]) -> Callable[..., Any]:
+        """The function for some sizes."""
+        words = self._words.copy()
+        words[self._at] = [numbers[number] for number in self._numbers]
+        return make_builtin(_driver(), words.tobytes(), METH_FASTCALL)

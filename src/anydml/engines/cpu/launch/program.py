@@ -15,12 +15,13 @@ from anydml.engines.cpu.launch.record import HEADER, WORD
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.common.program import OpenSeries
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.launch.record import Record
     from anydml.ir.verbs import Map, Reduce
 
 _word = struct.Struct("q")
-_pack, _put = _word.pack, _word.pack_into
+_pack = _word.pack
 
 
 class Alignment(Protocol):
@@ -37,8 +38,8 @@ class Alignment(Protocol):
 class Command(NamedTuple):
     """A kernel to run."""
 
-    record: bytes
-    """As a kernel reads it, without the addresses of arrays."""
+    words: list[int]
+    """As a kernel reads them, header and all, without the addresses of arrays."""
     size: int
     relocations: Sequence[tuple[int, int, int]]
     """Bytes from the record's first, the number of an array, and bytes after its first element."""
@@ -99,14 +100,14 @@ class KernelProgram(Program):
 
     def command(self, places: Mapping[str, Place]) -> Command:
         """It as a part of a command list, for arrays that come with the call."""
-        record, relocations = bytearray(self._template), list[tuple[int, int, int]]()
-        for at, tensor, offset in self._relocations:
+        words, relocations = [*self.header, *self.record.words], list[tuple[int, int, int]]()
+        for word, tensor, offset in self.record.relocations:
             array, far = places[tensor]
             if array is None:
-                _put(record, at, far + offset)
+                words[HEADER + word] = far + offset
             else:
-                relocations.append((at, array, far + offset))
-        return Command(bytes(record), self.size, relocations)
+                relocations.append((WORD * (HEADER + word), array, far + offset))
+        return Command(words, self.size, relocations)
 
     @property
     def header(self) -> tuple[int, ...]:
@@ -142,13 +143,30 @@ class Listed(Protocol):
 
 def make_series(programs: Sequence[Program], places: Sequence[Mapping[str, Place]]) -> Callable[..., Any] | None:
     """A command list of all the kernels: see `Engine.series`."""
+    if (commands := _commands(programs, places)) is None:
+        return None
+    import_alone("anydml.engines.cpu.launch.commands")
+    from anydml.engines.cpu.launch.commands import make_command_list
+
+    return make_command_list(commands)
+
+
+def make_open_series(programs: Sequence[Program], places: Sequence[Mapping[str, Place]]) -> OpenSeries | None:
+    """A command list of kernels with words that are open sizes: see `Engine.open_series`."""
+    if (commands := _commands(programs, places)) is None:
+        return None
+    import_alone("anydml.engines.cpu.launch.commands")
+    from anydml.engines.cpu.launch.commands import OpenCommandList
+
+    return OpenCommandList.of(commands)
+
+
+def _commands(programs: Sequence[Program], places: Sequence[Mapping[str, Place]]) -> list[Command] | None:
+    """The commands of all kernels; None where there is something else to do, or addresses choose kernels."""
     commands = list[Command]()
     for program, own in zip(programs, places, strict=True):
         kernels = program.kernels(own) if isinstance(program, Listed) else None
         if kernels is None:
             return None
         commands += [kernel.command(own) for kernel in kernels]
-    import_alone("anydml.engines.cpu.launch.commands")
-    from anydml.engines.cpu.launch.commands import make_command_list
-
-    return make_command_list(commands)
+    return commands
