@@ -13,7 +13,7 @@ import pytest
 
 import anydml as dml
 from anydml.core.device_memory import memories
-from anydml.engines.webgpu import launch, memory, transfer, why_missing
+from anydml.engines.webgpu import launch, memory, timestamps, transfer, why_missing
 
 WHY = why_missing()
 pytestmark = pytest.mark.skipif(bool(WHY), reason=WHY)
@@ -58,7 +58,7 @@ def test_a_call_on_memory_that_is_known_binds_nothing(bound: list[launch.Row]) -
 
 def test_memory_that_is_given_back_takes_its_launches_along(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bind groups outlive it; addresses do not come again, and what waited in the table has run."""
-    monkeypatch.setattr(memory, "MOST_FREE", 0)
+    monkeypatch.setattr(memory, "MOST_FREE", -(1 << 60))
     x, own = there([1, 2]), memories["webgpu:0"]
     results = [dml.add1(x, x) for _ in range(3)]
     last = results[-1]
@@ -89,6 +89,142 @@ def test_a_graph_is_one_block_of_rows() -> None:
     for _ in range(6):
         wanted = np.cumsum(wanted)
     np.testing.assert_array_equal(out.numpy(), wanted.astype(np.float32))
+
+
+def test_a_run_gets_the_memory_of_the_one_before(bound: list[launch.Row]) -> None:
+    """Whatever the order in which results were let go of, so that nothing is bound anew."""
+    graph = dml.Graph("webgpu")
+    x = graph.input("float32", (64,), "x")
+    compiled = graph.compile([dml.cumulative_summation(x, axis=0) * float(number) for number in range(1, 5)])
+    given = there(np.arange(64))
+    counts = []
+    for order in ((0, 1, 2, 3), (3, 1, 0, 2), (2, 3, 1, 0), (1, 0, 3, 2)):
+        results = list(compiled(given))
+        counts.append(len(bound))
+        for k in order:
+            results[k] = None
+    assert len(set(counts)) == 1
+
+
+def test_buffers_of_the_latest_sizes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others that came free before go in their stead, so that a network after another makes none in each run."""
+    monkeypatch.setattr(memory, "MOST_FREE", 0)
+    own: Any = memories["webgpu:0"]
+    made: list[int] = []
+    create = type(own)._create
+    monkeypatch.setattr(type(own), "_create", lambda self, *given: (made.append(given[0]), create(self, *given))[1])
+    monkeypatch.setattr(own, "_most_used", 0)
+    small = [own.reserve((1 << 20) + 256 * k) for k in range(6)]
+    del small
+    for _ in range(5):
+        large = own.reserve(5 << 20)
+        del large
+    assert made.count(5 << 20) == 1
+    assert own._free_bytes <= own._most_used - own._used
+
+
+def gathering() -> tuple[Any, Any]:
+    """Rows that are gathered and doubled, with work before and after; its input's rows are 10."""
+    graph = dml.Graph("webgpu")
+    x, i = graph.input("float32", (10, 4), "x"), graph.input("int32", (3, 1), "i")
+    picked = dml.gather_nd(x, i)
+    total: Any = dml.cumulative_summation(picked, axis=0)
+    for _ in range(3):
+        total = dml.cumulative_summation(total, axis=1)
+    again = dml.gather_nd(dml.cumulative_summation(x, axis=0), i)
+    rows = np.arange(40, dtype=np.float32).reshape(10, 4)
+    return graph.compile([total, again]), dml.to_device(rows, "webgpu")
+
+
+def test_what_follows_a_check_of_indices_is_under_way_while_the_host_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing that others see is written before."""
+    order: list[str] = []
+    own: Any = memories["webgpu:0"]
+    begin, end, submit = type(own).begin_read, type(own).end_read, type(own.queue).submit
+
+    def asked(*given: Any) -> Any:
+        read = begin(*given)
+        order.append("asked")
+        return read
+
+    def waited(*given: Any) -> Any:
+        order.append("waited")
+        return end(*given)
+
+    def told(self: Any, *given: Any) -> Any:
+        order.append(f"{len(self.waiting)} rows")
+        return submit(self, *given)
+
+    monkeypatch.setattr(type(own), "begin_read", asked)
+    monkeypatch.setattr(type(own), "end_read", waited)
+    monkeypatch.setattr(type(own.queue), "submit", told)
+    compiled, x = gathering()
+    i = dml.to_device(np.array([[1], [3], [5]], np.int32), "webgpu")
+    out = [there(np.full((3, 4), 7)) for _ in range(2)]
+    own.wait()
+    order.clear()
+    compiled(x, i, out=out)
+    at = order.index("waited")
+    assert order.index("asked") < at
+    assert int(order[at + 1].split()[0]) > 0, "nothing was dispatched meanwhile"
+    wanted = np.asarray(x.numpy())[[1, 3, 5]].cumsum(0)
+    for _ in range(3):
+        wanted = wanted.cumsum(1)
+    np.testing.assert_array_equal(out[0].numpy(), wanted)
+
+
+def test_results_stay_where_an_index_is_outside() -> None:
+    compiled, x = gathering()
+    for bad in (10, -11):
+        out = [there(np.full((3, 4), 7)) for _ in range(2)]
+        wrong, right = (dml.to_device(np.array([[1], [n], [5]], np.int32), "webgpu") for n in (bad, 9))
+        for _ in range(2):
+            with pytest.raises(dml.IndexRangeError, match=rf"indices\[1\] = \({bad},\) is outside dimension 0 of"):
+                compiled(x, wrong, out=out)
+        assert all((one.numpy() == 7).all() for one in out)
+        compiled(x, right, out=out)
+        assert not any((one.numpy() == 7).all() for one in out)
+
+
+def test_a_profile_has_the_devices_own_times() -> None:
+    """Of dispatches in a row, with what the host does between them left out."""
+    own: Any = memories["webgpu:0"]
+    stamps = own.timestamps()
+    if stamps is None:
+        pytest.skip("the device has no clock for passes")
+    x, out = there(np.ones(1 << 18)), there(np.zeros(1 << 18))
+    run = dml.Graph("webgpu")
+    compiled = run.compile(dml.cumulative_summation(run.input("float32", (1 << 18,), "x"), axis=0)).bind(x, out=out)
+    for count in (3, timestamps.MOST + 10):  # of one set of marks, and of two
+        stamps.begin()
+        marks = [stamps.mark()]
+        for _ in range(3):
+            compiled.dispatch()
+            marks.append(stamps.mark())
+        marks += [stamps.mark() for _ in range(count - 3)]
+        stamps.end()
+        times = [stamps.since_first(mark) for mark in marks]
+        assert times[0] == 0
+        assert times == sorted(times)
+        assert 0 < times[3] < 60
+    assert out.numpy()[-1] == 1 << 18
+
+
+def test_a_buffer_that_is_only_read_is_bound_so() -> None:
+    """Where a dispatch writes another part of it, it is not; the answers are the same."""
+    random = np.random.default_rng(0)
+    a, b = random.random((20, 24), np.float32), random.random((24, 28), np.float32)
+    graph = dml.Graph("webgpu")
+    first, second = graph.input("float32", a.shape, "a"), graph.input("float32", b.shape, "b")
+    run = graph.compile(dml.cumulative_summation(dml.gemm(dml.cumulative_summation(first, axis=1), second), axis=1))
+    found = run(dml.to_device(a, "webgpu"), dml.to_device(b, "webgpu")).numpy()
+    np.testing.assert_allclose(found, (a.cumsum(1) @ b).cumsum(1), rtol=1e-5)
+    alone = dml.gemm(dml.to_device(a, "webgpu"), dml.to_device(b, "webgpu")).numpy()
+    np.testing.assert_allclose(alone, a @ b, rtol=1e-5)
+    own: Any = memories["webgpu:0"]
+    ways = {reads for _, reads, *_ in own.gpu._pipelines if len(reads) == 3}
+    assert (True, True, False) in ways
+    assert (False, True, False) in ways
 
 
 def test_launches_of_two_threads_share_scratch_memory() -> None:

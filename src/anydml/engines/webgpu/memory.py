@@ -80,6 +80,8 @@ class Memory:
         self._blocks: dict[int, Block] = {}
         self._free: dict[int, list[int]] = {}
         """By size, a heap of the addresses of buffers that nobody has: a run gets those of the one before, as bound."""
+        self._free_sizes: dict[int, int] = {}
+        """The size of each of them, in the order in which they came free."""
         self._free_bytes = self._used = self._most_used = 0
         self._left: collections.deque[int] = collections.deque()
         """Bases whose owners have gone, wherever a collection found them."""
@@ -101,8 +103,8 @@ class Memory:
             if self._left:
                 self._collect()
             if known := self._free.get(whole):
-                self._free_bytes -= whole
                 base = heapq.heappop(known)
+                self._free_bytes -= self._free_sizes.pop(base)
             else:
                 block = Block(self._create(whole, USAGE), whole)
                 base = self._next
@@ -139,10 +141,7 @@ class Memory:
     def _create_after_all(self, descriptor: Any) -> Any:
         """The same once the memory of buffers that nobody has is given back."""
         gpu, kept = self.gpu, self._free_bytes
-        for base in [base for bases in self._free.values() for base in bases]:
-            self._destroy(base)
-        self._free.clear()
-        self._free_bytes = 0
+        self._keep(0)
         self.wait()  # the device gives memory back once it is done with it
         try:
             return gpu.checked.wgpuDeviceCreateBuffer(gpu.handle, descriptor)
@@ -157,13 +156,21 @@ class Memory:
     def _collect(self) -> None:
         while self._left:
             base = self._left.popleft()
-            size = self._blocks[base].size
+            size = self._free_sizes[base] = self._blocks[base].size
+            heapq.heappush(self._free.setdefault(size, []), base)
             self._used -= size
-            if self._used + self._free_bytes + size <= self._most_used + MOST_FREE:
-                heapq.heappush(self._free.setdefault(size, []), base)
-                self._free_bytes += size
-            else:
-                self._destroy(base)
+            self._free_bytes += size
+            self._keep(self._most_used - self._used + MOST_FREE)
+
+    def _keep(self, most: int) -> None:
+        """Of the buffers that nobody has, so many bytes: those go that were not asked for since longest."""
+        while self._free_sizes and self._free_bytes > most:
+            base, size = next(iter(self._free_sizes.items()))
+            del self._free_sizes[base]
+            self._free[size].remove(base)
+            heapq.heapify(self._free[size])
+            self._free_bytes -= size
+            self._destroy(base)
 
     def _destroy(self, base: int) -> None:
         """Give the memory of a buffer back, whoever still names it; its address never comes again."""
