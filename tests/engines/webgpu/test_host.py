@@ -38,6 +38,12 @@ def there(x: Any) -> dml.DeviceArray:
     return found
 
 
+def opened() -> Any:
+    """The memory of the device, which a test may be the first to use."""
+    there([0])
+    return memories["webgpu:0"]
+
+
 def test_a_call_on_memory_that_is_known_binds_nothing(bound: list[launch.Row]) -> None:
     x, y, out = there([1, 2]), there([3, 4]), there([0, 0])
     for _ in range(2):
@@ -59,7 +65,7 @@ def test_a_call_on_memory_that_is_known_binds_nothing(bound: list[launch.Row]) -
 def test_memory_that_is_given_back_takes_its_launches_along(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bind groups outlive it; addresses do not come again, and what waited in the table has run."""
     monkeypatch.setattr(memory, "MOST_FREE", -(1 << 60))
-    x, own = there([1, 2]), memories["webgpu:0"]
+    x, own = there([1, 2]), opened()
     results = [dml.add1(x, x) for _ in range(3)]
     last = results[-1]
     addresses = {one.address for one in results}
@@ -78,7 +84,7 @@ def test_a_graph_is_one_block_of_rows() -> None:
     compiled = graph.compile(last)
     x, out = there(np.ones(64)), there(np.zeros(64))
     run = compiled.bind(x, out=out)
-    own: Any = memories["webgpu:0"]
+    own = opened()
     own.wait()
     run.dispatch()
     waiting = len(own.queue.waiting)
@@ -109,7 +115,7 @@ def test_a_run_gets_the_memory_of_the_one_before(bound: list[launch.Row]) -> Non
 def test_buffers_of_the_latest_sizes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others that came free before go in their stead, so that a network after another makes none in each run."""
     monkeypatch.setattr(memory, "MOST_FREE", 0)
-    own: Any = memories["webgpu:0"]
+    own = opened()
     made: list[int] = []
     create = type(own)._create
     monkeypatch.setattr(type(own), "_create", lambda self, *given: (made.append(given[0]), create(self, *given))[1])
@@ -139,7 +145,7 @@ def gathering() -> tuple[Any, Any]:
 def test_what_follows_a_check_of_indices_is_under_way_while_the_host_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing that others see is written before."""
     order: list[str] = []
-    own: Any = memories["webgpu:0"]
+    own = opened()
     begin, end, submit = type(own).begin_read, type(own).end_read, type(own.queue).submit
 
     def asked(*given: Any) -> Any:
@@ -188,7 +194,7 @@ def test_results_stay_where_an_index_is_outside() -> None:
 
 def test_a_profile_has_the_devices_own_times() -> None:
     """Of dispatches in a row, with what the host does between them left out."""
-    own: Any = memories["webgpu:0"]
+    own = opened()
     stamps = own.timestamps()
     if stamps is None:
         pytest.skip("the device has no clock for passes")
@@ -221,7 +227,7 @@ def test_a_buffer_that_is_only_read_is_bound_so() -> None:
     np.testing.assert_allclose(found, (a.cumsum(1) @ b).cumsum(1), rtol=1e-5)
     alone = dml.gemm(dml.to_device(a, "webgpu"), dml.to_device(b, "webgpu")).numpy()
     np.testing.assert_allclose(alone, a @ b, rtol=1e-5)
-    own: Any = memories["webgpu:0"]
+    own = opened()
     ways = {reads for _, reads, *_ in own.gpu._pipelines if len(reads) == 3}
     assert (True, True, False) in ways
     assert (False, True, False) in ways
