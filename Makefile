@@ -18,7 +18,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # What is imported is compiled then: of most packages a small part.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help run test pytest test-gpu test-webgpu bench-webgpu lint written docs stress bench bench-gpu dist clean FORCE
+.PHONY: help run test pytest test-gpu test-webgpu bench-language bench-webgpu lint written docs stress bench bench-gpu dist clean FORCE
 
 help: ## this list, as `make` alone
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s%s\n", $$1, $$2}' Makefile
@@ -95,6 +95,9 @@ bench: $(VENV)/ready $(VENV)/extra-bench ## the cpu engine against its peers: a 
 bench-gpu: ## the cuda engine against its peers; installs nothing
 	mkdir -p build
 	PYTHONPATH=src:. $(GPU_PYTHON) -m benchmarks --engine cuda --json build/bench-gpu.json --svg build/bench-gpu.svg
+
+bench-language: $(VENV)/ready $(VENV)/extra-bench ## decoders beside ONNX Runtime, and beside GenAI where it is installed
+	$(BIN)/python -m benchmarks.language
 
 bench-webgpu: $(VENV)/ready $(VENV)/extra-webgpu ## the webgpu engine's kernels on the first adapter
 	$(BIN)/python -m benchmarks.webgpu.moves

@@ -188,3 +188,18 @@ def test_a_thousand_lengths_cost_arithmetic(kind: str, traces: list[Any], monkey
     for total, (given, results) in seen.items():
         for name, wanted in dml.onnx.load(data).run(given).items():
             np.testing.assert_array_equal(results[name], wanted, err_msg=f"{name} of {total}")
+
+
+def test_prompts_of_other_lengths_are_not_traced(traces: list[Any]) -> None:
+    """Two prompts are traced as they are, and one for all lengths that follow; a tile's width may ask for another."""
+    data, room, lengths = grouped(), ROOM, [30, 21, 45, 37, 19, 52, 26, 49]
+    loaded = dml.onnx.load(data)
+    cache = {f"past_{part}{i}": np.zeros((1, SHARED, room, SIZE), "float32") for i in range(LAYERS) for part in PARTS}
+    for length in lengths:
+        ids = np.random.default_rng(length).integers(0, WORDS, (1, length))
+        given = {"ids": ids, "mask": np.ones((1, length), "int64"), **cache}
+        results = loaded.run(given)
+        for name, wanted in dml.onnx.load(data).run(given).items():
+            np.testing.assert_array_equal(results[name], wanted, err_msg=f"{name} of {length}")
+    # The comparisons trace once each.
+    assert len(traces) <= len(lengths) + 4

@@ -15,7 +15,7 @@ import pytest
 
 import anydml as dml
 from benchmarks import __main__ as command
-from benchmarks import against, figures, models, table, tree
+from benchmarks import against, figures, language, models, table, tree
 from benchmarks.__main__ import main
 from benchmarks.against import HERE, Compared
 from benchmarks.chain import chains, twelve
@@ -439,6 +439,23 @@ def test_networks_of_another_tree_are_timed_beside_this_ones(
     assert [(row["name"], row["threads"]) for row in rows] == made
     assert all(row["same_bits"] and len(row["old"]) == len(row["new"]) == 2 for row in rows)
     assert "threads 2: 2 rows" in capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_decoders_are_timed_beside_onnx_runtime(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each contestant in a process of its own; what is not asked for, or not installed, has no row."""
+    pytest.importorskip("onnxruntime", reason="the peer")
+    pytest.importorskip("onnx", reason="folders are made with it")
+    found = tmp_path / "rows.json"
+    sizes = ["--prompt", "24", "--tokens", "3", "--rounds", "2", "--prefills", "1", "--threads", "1"]
+    assert language.main(["--small", "--only", "level 4", "--peers", "ort", "--json", str(found), *sizes]) == 0
+    (row,) = json.loads(found.read_text())
+    who = ["anydml generator", "anydml session", "ONNX Runtime session"]
+    assert sorted(row["decode"]) == sorted(row["prefill"]) == sorted(row["peak"]) == sorted(who)
+    assert all(len(times) == 2 and min(times) > 0 for times in row["decode"].values())
+    assert row["read"] > 1e8
+    assert row["size"] > 0
+    assert "ONNX Runtime session's time over ours: decode" in capsys.readouterr().out
 
 
 def test_a_commit_becomes_a_folder_and_what_is_none_is_told() -> None:

@@ -412,7 +412,7 @@ def group_query_attention(node: BoundNode) -> list[Value | None]:
 
 def _by_step(node: BoundNode, lengths: Value, count: int) -> Value:
     """The positions of so many queries in each batch."""
-    steps = Value.of(lengths.element, [range(count)])
+    steps = node.tracer.fill(dml.fill_value_sequence, lengths.element, (1, count), 0, 1)
     return compute(node, dml.add, node.tracer.reshape(lengths, (lengths.count, 1)), steps)
 
 
@@ -464,7 +464,7 @@ def _after(node: BoundNode, past: Value | None, one: Value | None) -> Value | No
 def _rows(node: BoundNode, past: Value, first: Value, count: int) -> Value:
     """So many rows of a past, in each batch from another on, as new keys are given."""
     batch, heads, _, size = past.shape
-    steps = Value.of(first.element, np.arange(count).reshape(1, 1, count, 1))
+    steps = node.tracer.fill(dml.fill_value_sequence, first.element, (1, 1, count, 1), 0, 1)
     places = compute(node, dml.add, node.tracer.reshape(first, (batch, 1, 1, 1)), steps)
     shape = (batch, heads, count, size)
     found = node.tracer.apply(dml.gather_elements, [past, spread(node, places, shape)], shape, 2, IndexMode.RAISE)
