@@ -118,7 +118,12 @@ def test_buffers_of_the_latest_sizes_are_kept(monkeypatch: pytest.MonkeyPatch) -
     own = opened()
     made: list[int] = []
     create = type(own)._create
-    monkeypatch.setattr(type(own), "_create", lambda self, *given: (made.append(given[0]), create(self, *given))[1])
+
+    def creating(self: Any, *given: Any) -> Any:
+        made.append(given[0])
+        return create(self, *given)
+
+    monkeypatch.setattr(type(own), "_create", creating)
     monkeypatch.setattr(own, "_most_used", 0)
     small = [own.reserve((1 << 20) + 256 * k) for k in range(6)]
     del small
