@@ -11,9 +11,12 @@ pytest.importorskip("onnx", reason="models are made with it")
 
 import anydml.genai as og
 from anydml.genai import generator
+from anydml.genai.last_rows import ROWS, with_rows
 from anydml.genai.search import Draws, kept_tokens, penalise
 from anydml.genai.search_options import SearchOptions
+from anydml.onnx.read import read_model
 from genai_folders import BYTES, END, LAYERS, ROOM, SHARED, SIZE, WORDS, decoder, make_folder
+from onnx_models import helper, info, node, onnx
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +50,8 @@ def whole(model: og.Model, tokens: list[int]) -> Any:
     empty = np.zeros((1, SHARED, 0, SIZE), np.float32)
     past = {f"past_key_values.{i}.{part}": empty for i in range(LAYERS) for part in ("key", "value")}
     ids = np.array([tokens], np.int64)
-    return model.session.run(["logits"], {"input_ids": ids, "attention_mask": np.ones_like(ids), **past})[0][0, -1]
+    given = {"input_ids": ids, "attention_mask": np.ones_like(ids), ROWS: np.arange(len(tokens))[None], **past}
+    return model.session.run(["logits"], given)[0][0, -1]
 
 
 @pytest.fixture(scope="module")
@@ -327,3 +331,53 @@ def test_the_log_is_told_of_steps(model: og.Model, tmp_path: Path) -> None:
     assert told[0].startswith("model_input_values: \ninput_ids: int64 [1, 4]")
     assert told[1].startswith("generate_next_token: sequence length 4")
     assert (tmp_path / "steps.log").read_text() == "".join(told)
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_logits_of_a_prompt_are_computed_for_its_last_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_shared: bool
+) -> None:
+    """The session's own, whose product of logits has every row, gives the same; all rows are there for who asks."""
+    model = og.Model(str(make_folder(tmp_path, past_present_share_buffer=is_shared)))
+    assert model.takes_rows
+    monkeypatch.setattr("anydml.genai.model.with_rows", lambda source, _: source)
+    plain = og.Model(str(tmp_path))
+    assert not plain.takes_rows
+    several = np.array([[7, 8, 9, 10], [11, 12, BYTES, BYTES]])  # the second ends in padding
+    for given in (several, several[:1], several[:, :1]):
+        generators = [start(each, given, max_length=12, batch_size=len(given)) for each in (model, plain)]
+        sizes = [generator._decoder._found["logits"].shape for generator in generators]
+        assert sizes == [(len(given), 1, WORDS), (*given.shape, WORDS)]
+        for _ in range(3):
+            ours, wanted = (generator.get_logits() for generator in generators)
+            np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-5)
+            whole, wanted = (generator.get_output("logits") for generator in generators)
+            assert whole.shape == wanted.shape
+            np.testing.assert_allclose(whole, wanted, rtol=1e-5, atol=1e-5)
+            for one in generators:
+                one.generate_next_token()
+        ours, wanted = (one.get_sequence(0) for one in generators)
+        np.testing.assert_array_equal(ours, wanted)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "is_taken"),
+    [
+        ([node("MatMul", "h head", "logits")], True),
+        ([node("MatMul", "h head", "y"), node("Div", "y five", "z"), node("Tanh", "z", "logits")], True),
+        ([node("MatMul", "h head", "y"), node("Add", "y more", "logits")], False),
+        ([node("MatMul", "h head", "y"), node("Softmax", "y", "logits")], False),
+        ([node("MatMul", "h head", "y"), node("Identity", "y", "logits"), node("Neg", "y", "z")], False),
+        ([node("MatMul", "h more", "logits")], False),
+    ],
+)
+def test_rows_are_asked_for_where_each_is_computed_alone(nodes: list[Any], is_taken: bool) -> None:
+    """A product with a constant, and what is done to each element; nobody else reads what is between."""
+    inputs = [info("h", "float32", ["b", "s", 3]), info("more", "float32", ["b", "s", 5])]
+    constants = {"head": np.ones((3, 5), "float32"), "five": np.array(5, "float32")}
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+    outputs = [info("logits", "float32", ["b", "s", 5])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, tensors)
+    source = read_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9))
+    names = [one.name for one in with_rows(source, "logits").model.graph.input]
+    assert names == ["h", "more", *[ROWS] * is_taken]

@@ -9,6 +9,7 @@ import numpy as np
 from anydml.core.device_memory import memories
 from anydml.core.errors import Fault, show
 from anydml.core.memory import HOST
+from anydml.genai.last_rows import ROWS
 from anydml.genai.log import log_arrays, tells
 from anydml.genai.model import number_of_type
 from anydml.onnxruntime.ort_errors import Fail, refuse
@@ -56,6 +57,8 @@ class Decoder:
         self._binding = model.session.io_binding()
         self._bindings: dict[int, IOBinding] = {}
         """For steps of so many of the rows."""
+        self._last_from = 0
+        """The length before the last step."""
         self._fed: dict[str, Any] = {}
         self._found: dict[str, Any] = {}
         self._reset()
@@ -100,6 +103,8 @@ class Decoder:
                 fed[name] = np.full(self._ones(name), count)
         fed = {name: np.ascontiguousarray(fed[name], self._types[name]) for name in fed if name in self.model.inputs}
         fed.update(self.extra)
+        if self.model.takes_rows:
+            fed[ROWS] = (np.arange(self.rows) * new + np.repeat(last, self._beams))[:, None]
         missing = self._missing(fed)
         fed |= {name: np.zeros(self._ones(name), self._types[name]) for name in _PRESET if name in missing}
         if missing := self._missing(fed):
@@ -118,6 +123,7 @@ class Decoder:
         self._fed, self._found = fed, found
         if not self.is_shared:
             self._held = {cache.past: found[cache.present] for cache in self.model.caches}
+        self._last_from = self.length
         self.length += new
         self._mask, self._positions = mask, positions[np.arange(self._batch), last][:, None]
         return logits
@@ -132,6 +138,8 @@ class Decoder:
         fed = {self._ids: tokens, self._mask_name: np.arange(total) <= lengths[:, None]}
         fed[self._position_name] = lengths[:, None]
         fed = {name: np.ascontiguousarray(fed[name], self._types[name]) for name in fed if name in self.model.inputs}
+        if self.model.takes_rows:
+            fed[ROWS] = np.arange(rows)[:, None]
         held = {cache.past: self._held[cache.past][:rows] for cache in self.model.caches}
         if rows not in self._bindings:
             self._bindings[rows] = self.model.session.io_binding()
@@ -235,6 +243,8 @@ class Decoder:
                 raise refuse("Generator", "rewind_to", rule, str(length), "rewind_to(0)")
         if not self.is_shared:
             self._held = {cache.past: _cut(self._held[cache.past], cache, length) for cache in self.model.caches}
+        if length < self._last_from and not self.is_shared:
+            self._found = {}
         self.length, self._mask = length, self._mask[:, :length]
 
     # For those who look
@@ -245,7 +255,20 @@ class Decoder:
 
     def output(self, name: str) -> Array | None:
         """An output of the last step."""
+        if name == self._logits and self.model.takes_rows and name in self._found:
+            ids = self._fed[self._ids]
+            if self._found[name].shape[1] < ids.shape[1]:
+                self._found = {**self._found, name: self._all_logits(ids.shape)}
         return _copied(self._found.get(name))
+
+    def _all_logits(self, shape: tuple[int, ...]) -> Any:
+        """The logits after every token of the last step, which is run again."""
+        before = self._last_from
+        held = self._held
+        if not self.is_shared:
+            held = {cache.past: _cut(held[cache.past], cache, before) for cache in self.model.caches}
+        fed = {**self._fed, ROWS: np.arange(shape[0] * shape[1]).reshape(shape)}
+        return self._run(fed, held, self._binding)[self._logits]
 
 
 def _cut(held: Any, cache: Cache, length: int) -> Any:

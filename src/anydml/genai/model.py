@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from anydml.core.errors import Fault, UnsupportedError, show
 from anydml.core.files import Files
 from anydml.genai.config import FILE, PROVIDERS, Config
+from anydml.genai.last_rows import ROWS, with_rows
 from anydml.onnx.protobuf import ELEMENT_NUMBERS
 from anydml.onnx.read import Source, read_model
 from anydml.onnxruntime.inference import InferenceSession
@@ -34,6 +35,7 @@ _ELSEWHERE = {family: needed for needed, families in _NEEDS.items() for family i
 """Families that this version does not run, and what they need."""
 _ATTENTIONS = {"MultiHeadAttention", "Attention", "PagedAttention", "SparseAttention", "DecoderMaskedSelfAttention"}
 """Nodes that read a mask, or lengths of their own."""
+_STATES = "past_conv_names", "past_recurrent_names"
 _TOLD = {"cpu": "CPU", "cuda": "CUDA", "webgpu": "WebGPU"}
 """GenAI's word for a device."""
 _NAMES = {"dml": "DML"}
@@ -72,6 +74,8 @@ class Model:
         self.session = self._load()
         """The decoder's session."""
         self.inputs = {arg.name: arg for arg in self.session.get_inputs()}
+        self.takes_rows = self.inputs.pop(ROWS, None) is not None
+        """Whether a step gives logits of the rows alone that it is asked for: see `last_rows.py`."""
         self.outputs = {arg.name: arg for arg in self.session.get_outputs()}
         self.vocab_size = self.config.number("vocab_size")
         self.context_length = self.config.number("context_length")
@@ -119,6 +123,10 @@ class Model:
         kinds = [node.op_type for node in source.model.graph.node]
         self.knows_lengths = "GroupQueryAttention" in kinds and not _ATTENTIONS.intersection(kinds)
         """Whether attention takes the length of each sequence, so that each may have its own."""
+        names = self.config.names("inputs")
+        states = tuple(names[name].partition("%d")[0] for name in _STATES if names.get(name))
+        if not any(info.name.startswith(states) for info in source.model.graph.input):  # which no step goes back to
+            source = with_rows(source, self.config.names("outputs")["logits"])
         return InferenceSession(source, self._options(), providers=self._providers())
 
     def _from_bytes(self, name: str) -> Source:
