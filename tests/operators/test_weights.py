@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,7 +14,6 @@ from anydml.arrays.nibbles import pack
 from anydml.core.memory import HOST, numpy_address
 from anydml.engines import find_engine
 from anydml.engines.cpu import schedules
-from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.quant import weight_only as programs
 from anydml.engines.cpu.quant.column_per_lane import END, ColumnPerLane, LaneSums
@@ -26,8 +26,16 @@ from cases import ENGINES
 
 pytestmark = [pytest.mark.judges("GEMM", "DEQUANTIZE"), pytest.mark.sampled(5)]
 
-FEW = figures().quant.few_rows
+FEW = 32
 LIMITS = {"uint4": (0, 16), "int4": (-8, 8), "uint8": (0, 256), "int8": (-128, 128)}
+
+
+@pytest.fixture(autouse=True)
+def _few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From how many rows on weights are dequantised is a matter of the CPU and of their bits."""
+    kinds = itertools.product((dml.DataType.FLOAT32, dml.DataType.INT8), (4, 8))
+    traits = replace(find_engine("cpu").traits, weight_only_rows=dict.fromkeys(kinds, FEW))
+    monkeypatch.setattr(find_engine("cpu"), "traits", traits)
 
 
 class Weights(NamedTuple):
@@ -213,8 +221,8 @@ def test_columns_of_a_lane_each(lanes: int, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("kind", ["uint4", "int4", "uint8"])
 def test_rounded_rows_are_read_as_such_however_many(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the bits that a few of them have; on a CPU that takes others for many, those are as near."""
-    rows = dict.fromkeys(((dml.DataType.FLOAT32, 4), (dml.DataType.FLOAT32, 8)), FEW)
-    traits = replace(find_engine("cpu").traits, weight_only_rows={**rows, (dml.DataType.INT8, 4): 2**40})
+    traits = find_engine("cpu").traits
+    traits = replace(traits, weight_only_rows={**traits.weight_only_rows, (dml.DataType.INT8, 4): 2**40})
     monkeypatch.setattr(find_engine("cpu"), "traits", traits)
     case = Weights(kind, FEW + 9, 37, 256, 64, zeros=True, rounded=True)
     made, fed, exact, size = case.compile("cpu")

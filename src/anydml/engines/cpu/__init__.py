@@ -46,10 +46,18 @@ def _proved(program: Program, primitives: Sequence[Primitive]) -> Program:
     return program
 
 
-def _rounded_bits() -> tuple[int, ...]:
-    """Bits of weights that rows of bytes are multiplied with, however many rows there are."""
+def _weight_only_rows() -> dict[tuple[DataType, int], int]:
+    """Up to how many rows, by their type and the bits of weights, products read packed weights."""
     lanes, of = figures().gemm.lanes, figures().quant
-    return of.rounded_with_dots if has_dots(lanes) else of.rounded_without_dots if multiplies_bytes(lanes) else ()
+    dots = has_dots(lanes)
+    few, few_bytes = (of.few_rows_with_dots, of.few_bytes_with_dots) if dots else (of.few_rows, of.few_bytes)
+    rounded = of.rounded_with_dots if dots else of.rounded_without_dots if multiplies_bytes(lanes) else ()
+    return {
+        **{(DataType.FLOAT32, bits): most for bits, most in few.items()},
+        (DataType.INT8, 4): few[4],
+        (DataType.INT8, 8): few_bytes,
+        **{(DataType.INT8, bits): sys.maxsize for bits in rounded},
+    }
 
 
 class CpuEngine(Engine):
@@ -62,8 +70,6 @@ class CpuEngine(Engine):
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own
         get_num_threads()  # imports what a signal handler may need, and is not asked for the first time elsewhere
-        few = figures().quant.few_rows
-        any_number = {(DataType.INT8, bits): sys.maxsize for bits in _rounded_bits()}
         nhwc = NhwcLayout(
             needs_constant_weights=True,
             conflict_bytes=figures().conv.crowded,
@@ -71,7 +77,7 @@ class CpuEngine(Engine):
             needs_both_sides=True,
         )
         self.traits = Traits(
-            weight_only_rows={**dict.fromkeys(((DataType.FLOAT32, 4), (DataType.FLOAT32, 8)), few), **any_number},
+            weight_only_rows=_weight_only_rows(),
             fuses_dequantization=True,
             uses_lookup_tables=True,
             nhwc={DataType.FLOAT32: nhwc} if figures().conv.spreads_pixels else {},

@@ -30,6 +30,7 @@ from anydml.engines.cpu.gemm import selection as gemm
 from anydml.engines.cpu.gemm.operands import (
     ALONG_ROWS,
     ALONG_STEPS,
+    DEQUANTISED,
     DOTS,
     HALVES,
     PANELS,
@@ -51,7 +52,7 @@ from anydml.engines.cpu.move.scatter import SCATTER
 from anydml.engines.cpu.move.top_k import TOP
 from anydml.engines.cpu.quant import column_per_lane
 from anydml.engines.cpu.quant import digits as weights
-from anydml.engines.cpu.quant.dequantize import Unpacked
+from anydml.engines.cpu.quant.dequantize import PanelShape, Unpacked
 from anydml.engines.cpu.quant.digits import PORTION, Quantised
 from anydml.engines.cpu.rows.segmented_reduce import CutProgram
 from anydml.engines.cpu.rows.walk import ROWS
@@ -488,6 +489,8 @@ def _right(w: Any, right: _Section) -> Iterator[Access | None]:
         return
     if mode in (ALONG_STEPS, ALONG_ROWS):
         yield from _computed(right, n, k, is_along=mode == ALONG_STEPS)
+    elif mode == DEQUANTISED:
+        yield from _dequantised(right, n, k, PanelShape)
     elif mode in (STRIP, DOTS):
         yield from right.rows(*((n, k) if mode == STRIP else (k, n)), range(right.views - 1))
     elif mode in (PANELS, HALVES):
@@ -506,14 +509,19 @@ def _right(w: Any, right: _Section) -> Iterator[Access | None]:
 
 def _computed(section: _Section, count: int, k: int, *, is_along: bool) -> Iterator[Access | None]:
     """A factor that rows of a kernel compute, along the steps or across them; the last view lies in the scratch."""
-    family, *rest = name_at(section.kernel).split(" ")
-    if family != "unpacked":
+    if name_at(section.kernel).split(" ")[0] != "unpacked":
         yield from section.rows(*((k, count) if is_along else (count, k)), range(section.views - 1))
         return
-    shape = dict(zip(Unpacked._fields, rest, strict=True))
+    yield from _dequantised(section, count, k, Unpacked)
+
+
+def _dequantised(section: _Section, count: int, k: int, kind: type[Unpacked | PanelShape]) -> Iterator[Access | None]:
+    """Columns of weights of few bits: their words, side by side in panels or column by column, scales, zero points."""
+    shape = dict(zip(kind._fields, name_at(section.kernel).split(" ")[1:], strict=True))
     bits, block, panel = int(shape["bits"]), int(shape["block"]), int(shape["columns"])
     if panel:
-        yield section.walk(0, (-(-count // panel), section.numbers[0]), width=section.numbers[0])
+        pitch = section.across[0] if kind is PanelShape else section.numbers[0]
+        yield section.walk(0, (-(-count // panel), pitch), width=pitch)
     else:
         yield section.walk(0, (count, section.across[0]), width=k * bits // 8)
     for v in range(1, 3 if shape["zeros"] else 2):  # scales, and zero points

@@ -431,20 +431,30 @@ class QuantFigures(Figures):
     first."""
     rows_at_once = 4
     """Rows whose sums have room in the registers."""
-    few_rows = 32
-    """Up to so many rows read packed weights: 32 by 4096 x 4096 of 4 bits take 40 ms so, and 47 where those are
-    dequantised first (one thread of an N1)."""
+    few_rows: Mapping[int, int] = {4: 8, 8: 2}
+    """By the bits of weights, up to how many rows of FLOAT32 are multiplied with them as they are packed; for more they
+    are dequantised first, panel by panel. 4, 8 and 12 by 2048 x 2048 of 4 bits take 0.91, 1.77 and 2.64 ms so, and
+    1.14, 1.73 and 1.95 dequantised first; 2 and 4 of 8 bits 1.36 and 2.62, and 1.43 and 1.38 (one thread, 8 lanes)."""
+    few_rows_with_dots: Mapping[int, int] = {4: 8, 8: 4}
+    """The same where the CPU has dot instructions: 4 and 6 by 2048 x 2048 of 8 bits take 0.87 and 1.33 ms so, and 0.97
+    and 1.43 dequantised first."""
+    few_bytes = 8
+    """The same of rows of bytes, by weights of 8 bits: 8 and 16 take 2.0 and 4.0 ms so, and 2.0 and 2.7."""
+    few_bytes_with_dots = 32
+    """The same with dot instructions: 16 take 1.3 ms so, and 2.0 (16 lanes)."""
     chains = NEVER
     """Columns and rows at once from which on, less one, the sum of a place begins with that of the place above: 8 rows
     take 9.4 ms so in place of 10.2, and one 1.43 in place of 1.25 (Arm Neoverse-N1)."""
     takes_two_columns = False
     """Whether tiles of 4 bits take two columns at once whatever their rows: 32 registers have room for their sums, and
     8 rows take 8.4 ms in place of 9.4, as digits are read half as often (Arm Neoverse-N1)."""
-    rounded_with_dots: tuple[int, ...] = ()
+    rounded_with_dots: tuple[int, ...] = (4,)
     """Bits of weights that rows of bytes are multiplied with in less time than FLOAT32, however many rows there are,
-    where the CPU has dot instructions: a row by 4096 x 4096 of 4 bits takes a Neoverse-N1 0.42 ms so, and 0.95."""
-    rounded_without_dots: tuple[int, ...] = ()
-    """The same where it has none, and multiplies bytes by pairs."""
+    where the CPU has dot instructions: a row by 4096 x 4096 of 4 bits takes a Neoverse-N1 0.42 ms so, and 0.95; 32 by
+    2048 x 2048 take 1.28 ms so, and 2.69 as FLOAT32 (one thread, 16 lanes)."""
+    rounded_without_dots: tuple[int, ...] = (4,)
+    """The same where it has none, and multiplies bytes by pairs: 32 by 2048 x 2048 of 4 bits take 2.4 ms so, and 4.3
+    as FLOAT32 (one thread, 8 lanes)."""
 
 
 class MoveFigures(Figures):
@@ -554,14 +564,20 @@ class Family(NamedTuple):
         return self.gemm.lanes if channels > self.conv.least_lanes else self.conv.least_lanes
 
 
-SSE = Family("sse", GemmFigures(lanes=4, tile_rows=4), attention=AttentionFigures(lanes=4, queries=8))
+SSE = Family(
+    "sse",
+    GemmFigures(lanes=4, tile_rows=4),
+    quant=QuantFigures(rounded_without_dots=()),
+    attention=AttentionFigures(lanes=4, queries=8),
+)
 AVX2 = Family("avx2", GemmFigures(), conv=ConvFigures(spreads_pixels=True), rows=RowsFigures(aligned_from=4096))
 AVX512 = Family(
     "avx512",
     GemmFigures(lanes=16, registers=32, tile_rows=14, pair_rows=10),
     SmallMFigures(most_rows=14, dot_columns=dict.fromkeys(range(5, 10), 3)),
     conv=ConvFigures(spreads_pixels=True),
-    quant=QuantFigures(rounded_without_dots=(4,)),
+    # 16 and 32 by 2048 x 2048 of 4 bits take 1.36 and 2.67 ms a lane for each column, and 1.60 and 2.65 dequantised.
+    quant=QuantFigures(few_rows={4: 32, 8: 2}, few_rows_with_dots={4: 32, 8: 4}),
     rows=RowsFigures(aligned_from=4096),
     reduce=ReduceFigures(vectors_at_once=4),
     attention=AttentionFigures(lanes=16, queries=32, keys=12, rows=8),
@@ -597,7 +613,16 @@ NEOVERSE = Family(
         dots_one_by_one=True,
     ),
     stencil=StencilFigures(sums=16, wide=7),
-    quant=QuantFigures(chains=2, takes_two_columns=True, rounded_with_dots=(4, 8)),
+    quant=QuantFigures(
+        # Before panels were dequantised in one pass, 32 by 4096 x 4096 of 4 bits took 47 ms so, and 40 as packed.
+        few_rows={4: 32, 8: 32},
+        few_rows_with_dots={4: 32, 8: 32},
+        few_bytes=32,
+        chains=2,
+        takes_two_columns=True,
+        rounded_with_dots=(4, 8),
+        rounded_without_dots=(),
+    ),
     rows=RowsFigures(streams=True, fetches_written=False),
     reduce=ReduceFigures(folded_along=2),
     move=MoveFigures(prefetches=True, scan_aligned_from=0, taken_bytes=NEVER, long_rows="row 1"),

@@ -155,9 +155,9 @@ def reading(made: Computation, target: View | None, instead: Mapping[Expr, Expr]
 MOST_UNPACKED = 2**30
 """Bytes of what is unpacked once, numbers of 4 bits as FLOAT32 for instance: more is unpacked at every dispatch, into
 memory that a graph's steps share. A language model's weights would take eight times their memory."""
-MOST_READ_OFTEN = 2**26
-"""The same where products unpack them as they read: 64 rows by 4096 x 4096 of 4 bits take 76 ms so, 62 with weights
-unpacked once, in eight times their memory, and 105 unpacked into memory before (one thread of a Neoverse-N1)."""
+MOST_READ_OFTEN = 2**22
+"""The same where products unpack them as they read: 8, 16 and 128 rows by 2048 x 2048 of 4 bits take 1.1, 1.8 and 9.0
+ms so, and 1.3, 1.8 and 8.7 with weights unpacked once, in eight times their memory (one thread, 16 lanes)."""
 
 
 def constant_folding(recipe: Recipe, unpack: Callable[[Recipe], Recipe] | None = None) -> tuple[Recipe, Recipe]:

@@ -21,6 +21,7 @@ from anydml.engines.cpu.gemm.operands import (
     ALONG_ROWS,
     ALONG_STEPS,
     AS_IT_LIES,
+    DEQUANTISED,
     DOTS,
     HALVES,
     PANELS,
@@ -205,7 +206,10 @@ class MacroKernel(WorkItems):
             with f.when(mode.eq(WINDOWS)):
                 tables = self.right_across + j * 8, self.right_step + self.k0 * 8
                 pack(self.right_base, *tables, width, self.steps, to)
-            with f.when(mode.ne(ALONG_STEPS) & mode.ne(WINDOWS)):
+            with f.when(mode.eq(DEQUANTISED)):
+                given = self.right.at, self.right.bases, j, width, self.k0, self.steps, to
+                f.invoke(self.right.kernel, *given)
+            with f.when(mode.ne(ALONG_STEPS) & mode.ne(WINDOWS) & mode.ne(DEQUANTISED)):
                 pack(start + j * self.right_across, self.right_across, self.right_step, width, self.steps, to)
 
     def _pack_left(self, first: Value, start: Value, height: Value, steps: Value) -> None:

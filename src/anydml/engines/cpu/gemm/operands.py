@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 # How a contraction's kernel brings its factors: packed, computed by rows of maps, or as they lie.
 
 
-AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, HALVES, WINDOWS, PIECES, STRIP, DOTS = range(11)
+(
+    AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, HALVES, WINDOWS, PIECES, DEQUANTISED, STRIP,
+    DOTS,
+) = range(12)  # fmt: skip
 """How a factor is brought: packed as it lies; computed along the steps, or along its rows or columns; packed all at
 once, for its columns lie side by side; not packed; packed ahead; packed ahead, but for its type; packed by tables of
-distances; rows by a table of pieces, and not packed; or by a kernel for few rows, which the section names."""
+distances; rows by a table of pieces, and not packed; in panels that the section's kernel dequantises; or by a kernel
+for few rows, which the section names."""
 
 
 WIDE = 16

@@ -31,6 +31,7 @@ from anydml.engines.cpu.gemm.epilogue import epilogue_of, fills_lines, may_place
 from anydml.engines.cpu.gemm.operands import (
     ALONG_STEPS,
     AS_IT_LIES,
+    DEQUANTISED,
     DOTS,
     HALVES,
     PANELS,
@@ -65,8 +66,9 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Reduce
 
-    Made: TypeAlias = tuple[Expr, Callable[[Operands, tuple[int, ...]], Section]]
-    """A factor that rows of a kernel make, and the section of what those read along a side."""
+    Made: TypeAlias = tuple[Expr, Callable[[Operands, tuple[int, ...], int], Section]]
+    """A factor that a kernel makes, and the section of what that reads along a side: panels of some columns, or rows
+    where those are 0."""
 
 # The units of work of a contraction: how many rows and columns each has, and how many steps are packed at once.
 
@@ -304,7 +306,7 @@ def _small_m(operands: Operands, tile: MicroTile) -> tuple[Section, int]:
 
 
 def plan_operands(primitive: Reduce, made: Made, layouts: Mapping[str, Map]) -> KernelProgram | None:
-    """Tiles over panels of a factor that rows of a kernel make."""
+    """Tiles over panels of a factor that a kernel makes."""
     operands = operands_of(primitive)
     if operands is None or operands.windows is not None or made[0] not in (operands.left, operands.right):
         return None
@@ -354,7 +356,7 @@ class Supplied(NamedTuple):
     known: tuple[Int8Plan, Panels] | None = None
     """Rows of bytes that are known, as they lie, and how they are multiplied."""
     made: Made | None = None
-    """A factor that rows of a kernel make."""
+    """A factor that a kernel makes."""
 
 
 class Factor(NamedTuple):
@@ -537,7 +539,9 @@ def _factor(
     """The section of a factor, how it is brought, and how it is packed: as elements lie, which may be supplied."""
     leaf, kind = element_of(value), operands.kind
     if made is not None and value is made[0]:
-        lies, section, mode = "t", made[1](operands, across), ALONG_STEPS
+        is_right = value is operands.right
+        lies, section = "t", made[1](operands, across, panel if is_right else 0)
+        mode = DEQUANTISED if is_right else ALONG_STEPS
     elif value is operands.windows:
         lies, kind, mode = "w", kind if leaf is value else "f16", WINDOWS
         on, step = operands.tables()

@@ -1,6 +1,4 @@
-"""Column-per-lane int4 GEMM for an x86 with AVX2 and without dot instructions: a lane for each column, so that no sum
-is added up across lanes.
-"""
+"""Column-per-lane int4 GEMM for an x86 with AVX2: a lane for each column, so that no sum is added up across lanes."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.record import LINE, Layout
 from anydml.engines.cpu.quant.digits import PORTION, Digits, WeightItems
-from anydml.engines.cpu.quant.dot4 import write_byte_pairs, write_word_pairs
+from anydml.engines.cpu.quant.dot4 import write_byte_pairs, write_dot, write_word_pairs
 from anydml.ir.blocked_weights import MOST
 
 if TYPE_CHECKING:
@@ -30,7 +28,8 @@ if TYPE_CHECKING:
 # ahead    where the scales begin that are transposed next: they are prefetched meanwhile
 #
 # A portion's products are added up before they are scaled, and then to one of four sums in turn, which are added in
-# pairs in the end. Bytes times 0 .. 15 are added up in 16 bits, which have room for a portion's: 8 · 2 · 15 · 128.
+# pairs in the end. Without dot instructions bytes times 0 .. 15 are added up in 16 bits, which have room for a
+# portion's: 8 · 2 · 15 · 128.
 
 
 STEPS = 8
@@ -54,6 +53,8 @@ class ColumnPerLane(NamedTuple):
     """The number taken off each weight, where no zero points are read."""
     is_rounded: bool
     """Whether rows are bytes."""
+    dots: bool = False
+    """Whether the CPU adds up products of bytes by fours."""
 
     @property
     def raised(self) -> int:
@@ -99,7 +100,8 @@ class LaneSums:
         """Add a portion's sums, times their scales, to those of its turn."""
         f, shape = self.f, self.shape
         zeros = [self._zero(v) for v in range(shape.panels)]
-        kind = vector_of(2 * shape.lanes, "i16") if shape.is_rounded else self.floats
+        small = self.ints if shape.dots else vector_of(2 * shape.lanes, "i16")
+        kind = small if shape.is_rounded else self.floats
         made = [f.zero(kind)] * len(self.places)
         for k in range(WORDS):  # a loop would take a fifth more time
             word = portion * WORDS + k
@@ -110,7 +112,7 @@ class LaneSums:
             if shape.is_rounded:
                 at = portion * (4 * shape.rows) + 4 * i
                 # What its elements times the zero point are is taken off: both are whole numbers that are exact.
-                whole = f.cast("sitofp", write_word_pairs(f, number, 1), "float")
+                whole = f.cast("sitofp", number if shape.dots else write_word_pairs(f, number, 1), "float")
                 number = f.overloaded("fma", -zeros[v], self._spread("float", self.sums + at), whole)
                 scale *= self._spread("float", self.powers + at)
             place = total + n * self.vector
@@ -180,7 +182,10 @@ class LaneSums:
                 factor = self._spread("i32", a + STEPS * i + 4 * half)
                 for v in range(shape.panels):
                     n = i * shape.panels + v
-                    made[n] += write_byte_pairs(self.f, weights[v], factor)
+                    if shape.dots:
+                        made[n] = write_dot(self.f, False, weights[v], factor, made[n])
+                    else:
+                        made[n] += write_byte_pairs(self.f, weights[v], factor)
         return made
 
     def _spread(self, scalar: str, at: Value) -> Value:

@@ -1,10 +1,15 @@
-"""Weights of 4 and 8 bits dequantised: (q - z)·s, each block with its scale, as GEMM packs panels of them."""
+"""Weights of 4 and 8 bits dequantised: (q - z)·s, each block with its scale, straight into GEMM's panels of columns, or
+by rows where they are the left factor.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.function import Function, vector_of
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.features import IS_ARM
+from anydml.engines.cpu.gemm.work_item import SectionText
 from anydml.engines.cpu.quant.digits import PORTION, TOGETHER
 
 if TYPE_CHECKING:
@@ -36,6 +41,12 @@ class Unpacked(NamedTuple):
     columns: int = 0
     """In the latter case so many columns; the column's number is among the places then, before the first step, and the
     bytes of a panel of them is a number of the words."""
+
+    def in_panels(self, width: int) -> PanelShape:
+        """The same for panels of so many columns."""
+        lanes = figures().gemm.lanes
+        has_tables = self.bits == 4 and lanes == 16 and not IS_ARM
+        return PanelShape(*self, lanes=lanes, vectors=width // lanes, has_tables=has_tables)
 
     @property
     def kind(self) -> str:
@@ -132,3 +143,189 @@ class Unpacking:
         for i, value in enumerate(values):
             found = f.insert(found, value, i)
         return f.shuffle(found, None, [i * len(values) // lanes for i in range(lanes)])
+
+
+# Panels of columns, as the microkernel reads them: a lane for each column, step by step.
+#
+# `kernel(section, bases, first, width, start, steps, to)` writes some steps of a panel's columns. Columns that lie side
+# by side in words, of `PanelShape.columns` at once, are lanes already; of others each has as many bytes loaded as a
+# vector has words of, and those are transposed as words. A word has 8 weights of 4 bits, or 4 of 8.
+
+
+GROUP_STEPS = PORTION * TOGETHER
+"""Steps whose words lie together where weights are laid out for `digits.py`; others are taken so many at once too."""
+
+
+class PanelShape(NamedTuple):
+    """The parameters of the text: those of `Unpacked`, and the panel's."""
+
+    bits: int
+    is_signed: bool
+    block: int
+    zero: int
+    zeros: str
+    scale: str
+    is_laid_out: bool
+    columns: int
+    lanes: int
+    vectors: int
+    """Of a step of the panel."""
+    has_tables: bool
+    """Whether an instruction looks up each lane in a table of 16 (`vpermps`): shift and lookup in place of three."""
+
+    @property
+    def in_word(self) -> int:
+        """Weights of a word."""
+        return 32 // self.bits
+
+
+class PanelUnpacking:
+    """The text of the kernel."""
+
+    def __init__(self, shape: PanelShape) -> None:
+        self.shape, self.f = shape, Function("kernel", "at bases first width start steps to")
+        at, bases, self.first, self.width, self.start, self.steps, self.to = self.f.args
+        section = SectionText(self.f, at, bases)
+        count = 3 if shape.zeros else 2
+        self.base, self.on = [section.base(v) for v in range(count)], [section.on(v) for v in range(count)]
+        self.ints, self.floats = vector_of(shape.lanes, "i32"), vector_of(shape.lanes, "float")
+        self.pitch = 4 * shape.lanes * shape.vectors
+        numbers = self._numbers_of_table()
+        self.table = self.f.vector("float", numbers) if shape.has_tables else None
+
+    def _numbers_of_table(self) -> list[float]:
+        """Of the 16 numbers of 4 bits what each stands for, less the zero point where that is known."""
+        signed = [q - 16 * (self.shape.is_signed and q > 7) for q in range(16)]
+        return [float(q - (0 if self.shape.zeros else self.shape.zero)) for q in signed]
+
+    def write(self) -> str:
+        """All of it, a vector of columns at a time."""
+        f, shape, lanes = self.f, self.shape, self.shape.lanes
+        last, whole = self.first + self.width - 1, f.value(0, "i64")
+        if not shape.columns:
+            whole = self.steps - self.steps % GROUP_STEPS
+        with f.loop(0, self.width, lanes) as v:
+            columns = [f.min(self.first + v + lane, last) for lane in range(lanes)]
+            self.places = [
+                [base + column * on for column in columns] for base, on in zip(self.base, self.on, strict=True)
+            ]
+            self.target = self.to + v * 4
+            if shape.columns:
+                self._write_words(v, last)
+            else:
+                with f.loop(0, whole, GROUP_STEPS) as k:
+                    self._write_group(k)
+                with f.loop(whole, self.steps, shape.in_word) as k:
+                    far = (self.start + k) // shape.in_word * 4
+                    self._write_word(self._gather([at + far for at in self.places[0]], "i32"), k)
+        return f.end()
+
+    def _write_words(self, v: Value, last: Value) -> None:
+        """A vector of columns that lie side by side in words, of one panel of those or two."""
+        f, shape = self.f, self.shape
+        first, most, parts = (self.first + v) // shape.columns, last // shape.columns, shape.lanes // shape.columns
+        panels = [self.base[0] + f.min(first + c, most) * self.on[0] for c in range(parts)]
+        with f.loop(0, self.steps, shape.in_word) as k:
+            far = (self.start + k) // shape.in_word * (4 * shape.columns)
+            self._write_word(self._together([f.load(vector_of(shape.columns, "i32"), at + far) for at in panels]), k)
+
+    def _write_group(self, k: Value) -> None:
+        """The words of a group of steps, transposed a square at a time."""
+        f, shape, lanes = self.f, self.shape, self.shape.lanes
+        far = (self.start + k) * shape.bits // 8
+        by_block = max(GROUP_STEPS // shape.block, 1)
+        first = (self.start + k) // shape.block
+        scales, zeros = self._scales(first, by_block), [self._zero(first + b) for b in range(by_block)]
+        for part in range(4 * shape.bits // lanes):
+            rows = [f.load(self.ints, at + (far + 4 * lanes * part), align=1) for at in self.places[0]]
+            for at in self.places[0]:  # of the columns that come next
+                f.prefetch(at + self.on[0] * lanes + far)
+            for d, word in enumerate(f.transpose(rows)):
+                number = part * lanes + d
+                step = number * shape.in_word
+                if shape.is_laid_out:
+                    step = number % TOGETHER * PORTION + number // TOGETHER * shape.in_word
+                block = min(step // shape.block, by_block - 1)  # a block of any length is the only one
+                self._put(word, k + step, scales[block], zeros[block])
+
+    def _write_word(self, word: Value, k: Value) -> None:
+        """A word of each column."""
+        block = (self.start + k) // self.shape.block
+        self._put(word, k, self._scales(block, 1)[0], self._zero(block))
+
+    def _scales(self, block: Value, count: int) -> list[Value]:
+        """The scales of some blocks that follow one another."""
+        f, shape, size = self.f, self.shape, 4 if self.shape.scale == "float" else 2
+        found: list[Value] = []
+        places = [at + block * size for at in self.places[1]]
+        if count % 4 == 0:
+            # Four of a column at a time: each part of a vector has those of a column, four by four are transposed.
+            for b in range(0, count, 4):
+                fours = [f.load(vector_of(4, shape.scale), at + size * b, align=1) for at in places]
+                rows = [self._together([f.cast("fpext", x, "float") for x in fours[c::4]]) for c in range(4)]
+                found += self._transposed_parts(rows)
+            return found
+        for b in range(count):
+            found.append(f.cast("fpext", self._gather([at + size * b for at in places], shape.scale), "float"))
+        return found
+
+    def _together(self, parts: list[Value]) -> Value:
+        """Vectors as one."""
+        f = self.f
+        while parts[1:]:
+            parts = [f.shuffle(a, b, range(2 * a.lanes)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    def _transposed_parts(self, rows: list[Value]) -> list[Value]:
+        """Four vectors, columns for rows within each part of four lanes."""
+        lanes = self.shape.lanes
+
+        def pick(a: Value, b: Value, *four: int) -> Value:
+            order = [part + k % 4 + (lanes if k > 3 else 0) for part in range(0, lanes, 4) for k in four]
+            return self.f.shuffle(a, b, order)
+
+        a, b, c, d = rows
+        pairs = [pick(x, y, *four) for four in ((0, 4, 1, 5), (2, 6, 3, 7)) for x, y in ((a, b), (c, d))]
+        return [pick(pairs[2 * h], pairs[2 * h + 1], *four) for h in (0, 1) for four in ((0, 1, 4, 5), (2, 3, 6, 7))]
+
+    def _zero(self, block: Value) -> Value | None:
+        """The zero points of a block, where such are read: FLOAT32 for a table's numbers, else whole numbers."""
+        shape, f = self.shape, self.f
+        if not shape.zeros:
+            return None
+        found = self._gather([at + block for at in self.places[2]], "i8")
+        wide = f.cast("sext" if shape.zeros == "s8" else "zext", found, "i32")
+        return f.cast("sitofp", wide, "float") if shape.has_tables else wide
+
+    def _gather(self, places: Sequence[Value], kind: str) -> Value:
+        f = self.f
+        found = f.value("poison", vector_of(len(places), kind))
+        for lane, at in enumerate(places):
+            found = f.insert(found, f.load(kind, at, align=1), lane)
+        return found
+
+    def _put(self, word: Value, k: Value, scale: Value, zero: Value | None) -> None:
+        """The steps of a word, each a vector of columns."""
+        f, shape, bits = self.f, self.shape, self.shape.bits
+        middle = 1 << bits - 1
+        # A zero point in the middle of the range is what the other sign has taken off already.
+        is_turned = not shape.zeros and not shape.is_signed and shape.zero == middle
+        is_signed = shape.is_signed or is_turned
+        less = 0 if is_turned else shape.zero
+        if is_turned and not shape.has_tables:
+            word ^= int.from_bytes(bytes([0x88 if bits == 4 else 0x80] * 4), "little", signed=True)
+        for j in range(shape.in_word):
+            if self.table is not None:
+                at = word >> bits * j if j else word
+                number = f.intrinsic("x86.avx512.permvar.sf.512", self.table, at, result=self.floats)
+                number = number if zero is None else number - zero
+            else:
+                if is_signed:
+                    left = 32 - bits * (j + 1)
+                    whole = f.binary("ashr", word << left if left else word, 32 - bits)
+                else:
+                    whole = word >> bits * j & (1 << bits) - 1
+                if zero is not None or less:
+                    whole -= less if zero is None else zero
+                number = f.cast("sitofp", whole, "float")
+            f.store(number * scale, self.target + (k + j) * self.pitch)
