@@ -16,6 +16,7 @@ from genai_folders import BYTES, decoder, make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from anydml.onnxruntime import IOBinding
 
@@ -133,3 +134,23 @@ def test_what_fails_is_told_and_the_next_request_is_answered(
     assert again.wait() == alone(model, [1, 2], max_length=6)
     with pytest.raises(RuntimeError, match="the prompt must have fewer than max_length = 6 tokens"):
         Waiter(model, [BYTES] * 6, max_length=6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["window", "states", "axes"])
+def test_windows_and_states_of_several_clients_stay_apart(tmp_path: Path, kind: str) -> None:
+    made = decoder(window=5) if kind == "window" else decoder(states=kind == "states", axes=kind == "axes")
+    model = og.Model(str(make_folder(tmp_path, made)))
+    batcher = Batcher(model, rows=3, queue=5, length=40)
+    waiters = [Waiter(model, tokens, max_length=34 - i) for i, tokens in enumerate(PROMPTS)]
+    for waiter in waiters:
+        batcher.submit(waiter.request)
+    found = [waiter.wait() for waiter in waiters]
+    batcher.close()
+    assert [waiter.request.error for waiter in waiters] == [None] * len(waiters)
+    for i, tokens in enumerate(PROMPTS):
+        generator = og.Generator(model, params(model, max_length=34 - i))
+        generator.append_tokens(tokens)
+        while not generator.is_done():
+            generator.generate_next_token()
+        assert found[i] == generator.get_sequence(0).tolist()

@@ -381,3 +381,75 @@ def test_rows_are_asked_for_where_each_is_computed_alone(nodes: list[Any], is_ta
     source = read_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9))
     names = [one.name for one in with_rows(source, "logits").model.graph.input]
     assert names == ["h", "more", *[ROWS] * is_taken]
+
+
+# Caches of a window, and states of fixed size
+
+
+@pytest.fixture(scope="module", params=["window", "states", "axes"])
+def other(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> og.Model:
+    made = {"window": 5} if request.param == "window" else {request.param: True}
+    return og.Model(str(make_folder(tmp_path_factory.mktemp(request.param), decoder(**made))))
+
+
+def again(model: og.Model, tokens: list[int]) -> int:
+    """The token after a whole sequence, taken in at once."""
+    return int(np.argmax(start(model, tokens, max_length=40).get_logits()))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_windows_and_states_give_the_tokens_of_the_whole_sequence(other: og.Model, is_shared: bool) -> None:
+    found = finish(start(other, PROMPT, max_length=34, past_present_share_buffer=is_shared))
+    lengths = [length for length in (4, 9, 22, 33) if length < len(found)]
+    assert [found[length] for length in lengths] == [again(other, found[:length]) for length in lengths]
+    assert other.session._model._divided is None  # no node runs on the host
+
+
+def test_windows_and_states_go_back(other: og.Model) -> None:
+    generator = start(other, PROMPT, max_length=34)
+    whole = finish(generator)
+    assert len(whole) > 26  # beyond the rows that are kept
+    generator.rewind_to(24)
+    generator.append_tokens(PROMPT)
+    found = finish(generator)
+    assert found[:28] == [*whole[:24], *PROMPT]
+    assert found[-1] == again(other, found[:-1])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_padding_changes_no_window_or_state(other: og.Model, is_shared: bool) -> None:
+    several = [[10, 20, 30, 40, 50, 60, 70, 80], [11, 12, *[BYTES] * 6], [50, 60, 70, *[BYTES] * 5]]
+    options = {"past_present_share_buffer": is_shared, "max_length": 18}
+    generator = start(other, several, batch_size=3, **options)
+    together = [finish(generator, row) for row in range(3)]
+    for row, tokens in enumerate(several):
+        own = [token for token in tokens if token != BYTES]
+        alone = finish(start(other, own, max_length=len(own) + 10))
+        assert together[row][8 : 8 + len(alone) - len(own)] == alone[len(own) :]
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_cache_of_a_window_gives_the_tokens_of_a_whole_one(tmp_path: Path, beams: int) -> None:
+    made = {slides: decoder(window=5, slides=slides) for slides in (False, True)}
+    whole, kept = (og.Model(str(make_folder(tmp_path / str(slides), model))) for slides, model in made.items())
+    options = {"max_length": 40, "num_beams": beams, "min_length": 39}
+    found = finish(start(kept, PROMPT, **options))
+    assert found == finish(start(whole, PROMPT, **options))
+    rows = start(kept, PROMPT, past_present_share_buffer=False).get_input("past_key_values.0.key").shape[2]
+    assert rows == 5 + 16
+
+
+def test_all_logits_of_a_step_that_moved_a_window(tmp_path: Path) -> None:
+    model = og.Model(str(make_folder(tmp_path, decoder(window=5))))
+    assert model.takes_rows
+    generator = start(model, [*range(30)], max_length=60)
+    generator.append_tokens([*range(40, 50)])
+    assert generator.get_output("logits").shape == (1, 10, WORDS)
+    found = generator.get_output("logits")[0]
+    several = start(model, [*range(30), *range(40, 50)], max_length=60).get_output("logits")[0, -10:]
+    np.testing.assert_allclose(found, several, rtol=1e-4, atol=1e-4)
+    generator.append_tokens([50])  # the step that was run again left the caches as it found them
+    again = start(model, [*range(30), *range(40, 51)], max_length=60).get_logits()
+    np.testing.assert_allclose(generator.get_logits(), again, rtol=1e-4, atol=1e-4)

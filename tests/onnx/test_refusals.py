@@ -298,6 +298,10 @@ OTHERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"x": _ones(2, 3, 8), "p": np.zeros((2, 3), np.int64), "cos": _ones(8, 2), "sin": _ones(8, 2)},
         {"num_heads": 2},
     ),
+    f"{MICROSOFT}.MRotaryEmbedding": (
+        {"x": _ones(2, 3, 8), "p": np.zeros((3, 2, 3), np.int64), "cos": _ones(8, 2), "sin": _ones(8, 2)},
+        {"num_heads": 2, "mrope_section": [1, 1, 0]},
+    ),
 }  # fmt: skip
 """Node types besides, whose rules have tests of their own."""
 

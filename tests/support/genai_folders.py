@@ -22,8 +22,22 @@ TEMPLATE = (
 )
 
 
-def decoder(seed: int = 0, dtype: str = "float32", *, positions: bool = False, adapters: bool = False) -> bytes:
-    """A decoder as GenAI's builder makes them: lengths come of the mask, some products have weights of 4 bits."""
+def decoder(
+    seed: int = 0,
+    dtype: str = "float32",
+    *,
+    positions: bool = False,
+    adapters: bool = False,
+    window: int = 0,
+    slides: bool = True,
+    states: bool = False,
+    axes: bool = False,
+) -> bytes:
+    """A decoder as GenAI's builder makes them: lengths come of the mask, some products have weights of 4 bits.
+
+    With a `window` the first layer keeps no more keys, if it `slides`. A convolution before the layers has `states`.
+    `axes` is for tokens of three positions.
+    """
     rng = np.random.default_rng(seed)
 
     def random(*shape: int) -> Any:
@@ -42,7 +56,17 @@ def decoder(seed: int = 0, dtype: str = "float32", *, positions: bool = False, a
     ]
     inputs = [info("input_ids", "int64", ["b", "s"]), info("attention_mask", "int64", ["b", "t"])]
     inputs += [info("position_ids", "int64", ["b", "s"])] if positions else []
+    inputs += [info("position_ids", "int64", [3, "b", "s"])] if axes else []
     outputs = [info("logits", dtype, ["b", "s", WORDS])]
+    if states:
+        nodes[-1] = node("Gather", "table input_ids", "taken")
+        nodes.append(node("Transpose", "taken", "turned", perm=[0, 2, 1]))
+        given, made = "turned filter - past_conv.0", "passed present_conv.0"
+        nodes.append(node("CausalConvWithState", given, made, domain="com.microsoft"))
+        nodes += [node("Transpose", "passed", "back", perm=[0, 2, 1]), node("Add", "taken back", "h0")]
+        tensors["filter"] = random(WIDTH, 1, 3)
+        inputs.append(info("past_conv.0", dtype, ["b", WIDTH, 2]))
+        outputs.append(info("present_conv.0", dtype, ["b", WIDTH, 2]))
     for i in range(LAYERS):
         for part in ("key", "value"):
             inputs.append(info(f"past_key_values.{i}.{part}", dtype, ["b", SHARED, "p", SIZE]))
@@ -53,10 +77,20 @@ def decoder(seed: int = 0, dtype: str = "float32", *, positions: bool = False, a
         tensors[f"oscale{i}"] = random(WIDTH) / 8
         nodes.append(node("SimplifiedLayerNormalization", f"h{i} scale", f"x{i}", axis=-1))
         nodes += [node("MatMul", f"x{i} {name}{i}", f"{name}m{i}") for name in "qkv"]
+        if axes:
+            turned = {"mrope_section": [1, 2, 1], "num_heads": HEADS, "domain": "com.microsoft"}
+            nodes.append(node("MRotaryEmbedding", f"qm{i} position_ids cos sin", f"qt{i}", **turned))
+            turned["num_heads"] = SHARED
+            nodes.append(node("MRotaryEmbedding", f"km{i} position_ids cos sin", f"kt{i}", **turned))
         given = f"qm{i} km{i} vm{i} past_key_values.{i}.key past_key_values.{i}.value seqlens total cos sin"
         given += " position_ids" if positions else ""
         made = f"a{i} present.{i}.key present.{i}.value"
         options = {"num_heads": HEADS, "kv_num_heads": SHARED, "do_rotary": 1, "domain": "com.microsoft"}
+        if axes:
+            given = given.replace("qm", "qt").replace("km", "kt").removesuffix(" cos sin")
+            options["do_rotary"] = 0
+        if window:
+            options |= {"local_window_size": window, "sliding_window_cache": int(slides and i == 0)}
         nodes.append(node("GroupQueryAttention", given, made, **options))
         packed = {"K": WIDTH, "N": WIDTH, "bits": 4, "block_size": WIDTH, "domain": "com.microsoft"}
         nodes.append(node("MatMulNBits", f"a{i} o{i} oscale{i}", f"p{i}", **packed))

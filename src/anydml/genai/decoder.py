@@ -32,15 +32,17 @@ _PRESET = ("num_logits_to_keep", "onnx::Neg_67")
 class Decoder:
     """The state of sequences that are decoded together: their caches, masks and positions.
 
-    A cache that is shared has room for the longest sequence and is written in place; another grows, each step's
-    output being the next one's input.
+    A cache that is shared has room for the longest sequence and is written in place, as is one that keeps a window;
+    another grows, each step's output being the next one's input.
     """
 
-    def __init__(self, model: Model, batch: int, beams: int, max_length: int, *, is_shared: bool) -> None:
+    def __init__(
+        self, model: Model, batch: int, beams: int, max_length: int, *, is_shared: bool, chunk_size: int = 0
+    ) -> None:
         self.model = model
         self.length = 0
         """The tokens of each sequence that were taken in."""
-        self.is_shared = is_shared and all(cache.axis is not None for cache in model.caches)
+        self._is_shared, self._chunk_size = is_shared, chunk_size
         self.extra: dict[str, Any] = {}
         """Inputs that a program sets itself."""
         self._batch, self._beams, self._max_length = batch, beams, max_length
@@ -59,6 +61,9 @@ class Decoder:
         """For steps of so many of the rows."""
         self._last_from = 0
         """The length before the last step."""
+        self._windows = [cache for cache in model.caches if cache.window]
+        self._before: dict[str, Any] = {}
+        """What caches of windows held before the last step, where that took in several tokens after others."""
         self._fed: dict[str, Any] = {}
         self._found: dict[str, Any] = {}
         self._reset()
@@ -71,15 +76,25 @@ class Decoder:
     def _reset(self) -> None:
         self.length = 0
         self._mask = np.zeros((self._batch, 0), np.int64)
-        if self.is_shared and self._held:
-            return  # what is beyond the length is not read
-        self._held = {cache.past: self._empty(cache) for cache in self.model.caches}
+        if not self._is_shared or self._windows:
+            self._found = {}
+        self._held = {
+            cache.past: self._held[cache.past]  # what is beyond the length is not read
+            if self._held and self._in_place(cache)
+            else self._empty(cache)
+            for cache in self.model.caches
+        }
+
+    def _in_place(self, cache: Cache) -> bool:
+        """Whether steps write a cache where it lies."""
+        return cache.axis is not None and (self._is_shared or cache.window > 0)
 
     def _empty(self, cache: Cache) -> Any:
         shape = list(cache.shape)
         shape[cache.rows] = self.rows
         if cache.axis is not None:
-            shape[cache.axis] = self._max_length if self.is_shared else 0
+            whole = self._max_length if self._is_shared else 0
+            shape[cache.axis] = self.model.window_rows(cache.window, self._chunk_size) if cache.window else whole
         if any(size is None for size in shape):
             raise refuse("Generator", cache.past, f"the sizes of cache {show(cache.past)} are not known", str(shape))
         return placed(np.zeros([int(size or 0) for size in shape], cache.dtype), self._memory)
@@ -92,11 +107,13 @@ class Decoder:
         `beams` are the sequences that each goes on from. Nothing has changed where this raises.
         """
         new = tokens.shape[1]
+        if not self.length and self._batch > 1 and self._keeps_ends and (counts := self._counts(tokens)).min() < new:
+            return self._run_alone(tokens, counts)
         if beams is not None and self.length and not np.array_equal(beams, np.arange(self.rows)):
             self._held = {cache.past: self._reordered(cache, beams) for cache in self.model.caches}
         mask, positions, last = self._masked(tokens[:: self._beams])
         fed = {self._ids: tokens, self._mask_name: np.repeat(mask, self._beams, 0)}
-        fed[self._position_name] = np.repeat(positions, self._beams, 0)
+        fed[self._position_name] = self._turned(np.repeat(positions, self._beams, 0))
         for name in (self._past_name, *self._total_names):
             if name in self.model.inputs:
                 count = self.length + (0 if name == self._past_name else new)
@@ -113,20 +130,53 @@ class Decoder:
             raise refuse("Generator", missing[0], rule, way_out=way_out)
         if tells("model_input_values"):
             log_arrays("model_input_values", fed)
+        keeps = self._windows if self.model.takes_rows and self.length and new > 1 else []
+        self._before = {cache.past: placed(np.array(on_host(self._held[cache.past])), self._memory) for cache in keeps}
         found = self._run(fed, self._held, self._binding)
-        if not self.is_shared:
-            self._check_growth(found, self.length + new)
+        self._check_growth(found, self.length + new)
         for label in ("model_output_shapes", "model_output_values"):
             if tells(label):
                 log_arrays(label, {name: on_host(value) for name, value in found.items()})
         logits = self._last_logits(found[self._logits], np.repeat(last, self._beams))
         self._fed, self._found = fed, found
-        if not self.is_shared:
-            self._held = {cache.past: found[cache.present] for cache in self.model.caches}
+        self._hand_on(found)
         self._last_from = self.length
         self.length += new
         self._mask, self._positions = mask, positions[np.arange(self._batch), last][:, None]
         return logits
+
+    @property
+    def _keeps_ends(self) -> bool:
+        """Whether something is kept of a sequence's end alone, which padding behind it would be."""
+        return any(cache.axis is None or cache.window for cache in self.model.caches)
+
+    def _run_alone(self, tokens: Array, counts: Array) -> Array:
+        """Take in sequences of different lengths one by one, each into its row of the caches."""
+        logits = []
+        for row, count in enumerate(np.repeat(counts, self._beams)):
+            own = Decoder(self.model, 1, 1, self._max_length, is_shared=self._is_shared, chunk_size=self._chunk_size)
+            own.extra = self.extra
+            logits.append(own.run(tokens[row : row + 1, : max(count, 1)]))
+            if not row:
+                self._held = {cache.past: self._room(cache, tokens.shape[1]) for cache in self.model.caches}
+            self.copy_row(own, row)
+        self._mask, positions, last = self._masked(tokens[:: self._beams])
+        self.length, self._positions = tokens.shape[1], positions[np.arange(self._batch), last][:, None]
+        self._fed, self._found = {}, {self._logits: np.stack(logits)}
+        return np.concatenate(logits)
+
+    def _room(self, cache: Cache, length: int) -> Any:
+        """A cache with room for so many tokens."""
+        if self._in_place(cache):
+            return self._held[cache.past]
+        shape = list(self._empty(cache).shape)
+        if cache.axis is not None:
+            shape[cache.axis] = length
+        return placed(np.zeros(shape, cache.dtype), self._memory)
+
+    def _hand_on(self, found: Mapping[str, Any]) -> None:
+        """Let the next step read what this one wrote."""
+        self._held |= {cache.past: found[cache.present] for cache in self.model.caches if not self._in_place(cache)}
 
     def run_rows(self, tokens: Array, lengths: Array) -> Array:
         """A token for each of the first rows, which have so many tokens each; gives their logits.
@@ -136,7 +186,7 @@ class Decoder:
         rows = len(tokens)
         total = int(lengths.max()) + 1
         fed = {self._ids: tokens, self._mask_name: np.arange(total) <= lengths[:, None]}
-        fed[self._position_name] = lengths[:, None]
+        fed[self._position_name] = self._turned(lengths[:, None])
         fed = {name: np.ascontiguousarray(fed[name], self._types[name]) for name in fed if name in self.model.inputs}
         if self.model.takes_rows:
             fed[ROWS] = np.arange(rows)[:, None]
@@ -144,6 +194,9 @@ class Decoder:
         if rows not in self._bindings:
             self._bindings[rows] = self.model.session.io_binding()
         found = self._run({**fed, **self.extra}, held, self._bindings[rows])
+        for cache in self.model.caches:
+            if cache.axis is None:
+                _write(self._held[cache.past][:rows], found[cache.present])
         return self._last_logits(found[self._logits], np.zeros(rows, np.int64))
 
     def copy_row(self, source: Decoder, row: int, from_row: int = 0) -> None:
@@ -151,34 +204,29 @@ class Decoder:
         for cache in self.model.caches:
             given, own = source._held[cache.past], self._held[cache.past]
             place = (slice(None),) * (cache.axis or 0) + (slice(given.shape[cache.axis or 0]),)
-            target, part = own[row : row + 1][place], given[from_row : from_row + 1]
-            if isinstance(target, np.ndarray):
-                target[...] = part
-            elif hasattr(target, "copy_from"):
-                target.copy_from(part.numpy())
-            else:
-                target.copy_(part)
+            _write(own[row : row + 1][place], given[from_row : from_row + 1])
 
     def _run(self, fed: Mapping[str, Any], held: Mapping[str, Any], binding: IOBinding) -> dict[str, Any]:
         for name, value in {**held, **fed}.items():
             if binding.inputs.get(name) is not value:  # a shared cache is bound once
                 binding.bind_ortvalue_input(name, OrtValue(value))
+        caches = {cache.present: held[cache.past] for cache in self.model.caches if self._in_place(cache)}
         if not binding.outputs:
-            caches = {cache.present: cache.past for cache in self.model.caches}
             kind, _, number = self.model.session.device.name.partition(":")
             for name in self.model.outputs:
-                if self.is_shared and name in caches:
-                    binding.bind_ortvalue_output(name, OrtValue(held[caches[name]]))
-                else:
-                    binding.bind_output(name, kind if self._memory != HOST else HOST, int(number or 0))
+                binding.bind_output(name, kind if self._memory != HOST else HOST, int(number or 0))
+        for name, value in caches.items():
+            if binding.outputs[name] is not value:
+                binding.bind_ortvalue_output(name, OrtValue(value))
         self.model.session.run_with_iobinding(binding)
         return dict(zip(binding.outputs, (value.held for value in binding.get_outputs()), strict=True))
 
     def _check_growth(self, found: Mapping[str, Any], length: int) -> None:
         """Refuse a model that says otherwise than its configuration."""
         for cache in self.model.caches:
-            grown = None if cache.axis is None else found[cache.present].shape[cache.axis]
-            if grown is not None and grown != length:
+            if cache.axis is None or self._in_place(cache):
+                continue
+            if (grown := found[cache.present].shape[cache.axis]) != length:
                 rule = f"output {show(cache.present)} must have grown to {length} tokens"
                 way_out = "set past_present_share_buffer where the model writes its caches in place"
                 fault = Fault(field=cache.present, rule=rule, found=str(grown), way_out=way_out)
@@ -189,8 +237,7 @@ class Decoder:
         new = tokens.shape[1]
         last = np.full(self._batch, new - 1)
         if not self.length and self._batch > 1:  # shorter sequences end in padding
-            is_token = tokens != self.model.config.number("pad_token_id", 0)
-            ends = np.where(is_token.any(1), new - np.argmax(is_token[:, ::-1], 1), 0)
+            ends = self._counts(tokens)
             mask = (np.arange(new) < ends[:, None]).astype(np.int64)
             last = np.maximum(ends - 1, 0)
             return mask, np.arange(new) * mask, last
@@ -198,6 +245,17 @@ class Decoder:
         if self._batch == 1:
             return mask, np.arange(self.length, self.length + new)[None], last
         return mask, self._positions + 1 + np.arange(new), last
+
+    def _turned(self, positions: Array) -> Array:
+        """Positions as the model takes them: three of a token (time, row, column) are alike in text."""
+        arg = self.model.inputs.get(self._position_name)
+        axes = len((arg.shape if arg else None) or ())
+        return np.broadcast_to(positions, (3, *positions.shape)) if axes == 3 else positions
+
+    def _counts(self, tokens: Array) -> Array:
+        """The tokens of each sequence before its padding."""
+        is_token = tokens != self.model.config.number("pad_token_id", 0)
+        return np.where(is_token.any(1), tokens.shape[1] - np.argmax(is_token[:, ::-1], 1), 0)
 
     def _missing(self, fed: Mapping[str, Any]) -> list[str]:
         return [name for name in self.model.inputs if name not in fed and name not in self._held]
@@ -231,21 +289,23 @@ class Decoder:
     # Going back
 
     def rewind(self, length: int) -> None:
-        """Forget the tokens after the first so many."""
+        """Forget the tokens after the first so many; all where states of earlier tokens are gone: `length` says it."""
         if length == self.length:
             return
-        if length == 0:
+        if length == 0 or any(self._forgets(cache) for cache in self.model.caches):
             self._reset()
             return
-        for cache in self.model.caches:
-            if cache.axis is None:
-                rule = f"a model with states of fixed size, such as {show(cache.past)}, goes back to 0 alone"
-                raise refuse("Generator", "rewind_to", rule, str(length), "rewind_to(0)")
-        if not self.is_shared:
-            self._held = {cache.past: _cut(self._held[cache.past], cache, length) for cache in self.model.caches}
-        if length < self._last_from and not self.is_shared:
+        self._held |= {
+            cache.past: _cut(self._held[cache.past], cache, length)
+            for cache in self.model.caches
+            if not self._in_place(cache)
+        }
+        if length < self._last_from and not self._is_shared:
             self._found = {}
         self.length, self._mask = length, self._mask[:, :length]
+
+    def _forgets(self, cache: Cache) -> bool:
+        return cache.axis is None or (cache.window > 0 and self.length > self._held[cache.past].shape[cache.axis])
 
     # For those who look
 
@@ -256,17 +316,21 @@ class Decoder:
     def output(self, name: str) -> Array | None:
         """An output of the last step."""
         if name == self._logits and self.model.takes_rows and name in self._found:
-            ids = self._fed[self._ids]
-            if self._found[name].shape[1] < ids.shape[1]:
+            ids = self._fed.get(self._ids)
+            if ids is not None and self._found[name].shape[1] < ids.shape[1]:
                 self._found = {**self._found, name: self._all_logits(ids.shape)}
         return _copied(self._found.get(name))
 
     def _all_logits(self, shape: tuple[int, ...]) -> Any:
         """The logits after every token of the last step, which is run again."""
-        before = self._last_from
-        held = self._held
-        if not self.is_shared:
-            held = {cache.past: _cut(held[cache.past], cache, before) for cache in self.model.caches}
+        held = {
+            cache.past: self._held[cache.past]
+            if self._in_place(cache)
+            else _cut(self._held[cache.past], cache, self._last_from)
+            for cache in self.model.caches
+        }
+        for name, part in self._before.items():
+            _write(held[name], part)
         fed = {**self._fed, ROWS: np.arange(shape[0] * shape[1]).reshape(shape)}
         return self._run(fed, held, self._binding)[self._logits]
 
@@ -276,6 +340,16 @@ def _cut(held: Any, cache: Cache, length: int) -> Any:
     if isinstance(part, np.ndarray):
         return np.ascontiguousarray(part)
     return part.contiguous() if hasattr(part, "contiguous") else part.copy()
+
+
+def _write(target: Any, part: Any) -> None:
+    """Copy into a part of a cache."""
+    if isinstance(target, np.ndarray):
+        target[...] = on_host(part)
+    elif hasattr(target, "copy_from"):
+        target.copy_from(part.numpy())
+    else:
+        target.copy_(part)
 
 
 def _copied(value: Any) -> Array | None:

@@ -120,7 +120,8 @@ class Generator:
         kind = BeamSearch if options.num_beams > 1 else Search
         self._search = kind(options, model.config.eos_token_ids, model.config.number("pad_token_id", 0))
         is_shared = options.past_present_share_buffer and options.num_beams == 1
-        self._decoder = Decoder(model, options.batch_size, options.num_beams, options.max_length, is_shared=is_shared)
+        sizes = options.batch_size, options.num_beams, options.max_length
+        self._decoder = Decoder(model, *sizes, is_shared=is_shared, chunk_size=options.chunk_size)
         self._logits: Array | None = None
         """The logits that the next tokens are chosen by, where they are known."""
         self._is_ended = self._is_rewound = False

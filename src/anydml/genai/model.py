@@ -39,6 +39,8 @@ _STATES = "past_conv_names", "past_recurrent_names"
 _TOLD = {"cpu": "CPU", "cuda": "CUDA", "webgpu": "WebGPU"}
 """GenAI's word for a device."""
 _NAMES = {"dml": "DML"}
+_SLACK = 16
+"""Rows of a cache of a window beyond it, where the configuration has none: GenAI's on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Cache:
     """Along which it grows; None for a state of fixed size."""
     rows: int = 0
     """The axis of sequences."""
+    window: int = 0
+    """Where it keeps the last tokens alone, as many as are seen; 0 for one that keeps all."""
 
 
 class Model:
@@ -127,6 +131,12 @@ class Model:
         states = tuple(names[name].partition("%d")[0] for name in _STATES if names.get(name))
         if not any(info.name.startswith(states) for info in source.model.graph.input):  # which no step goes back to
             source = with_rows(source, self.config.names("outputs")["logits"])
+        self._windows = {
+            name: int(node.value("local_window_size", -1))
+            for node in source.model.graph.node
+            if node.op_type == "GroupQueryAttention" and node.value("sliding_window_cache", 0)
+            for name in node.input[3:5]
+        }
         return InferenceSession(source, self._options(), providers=self._providers())
 
     def _from_bytes(self, name: str) -> Source:
@@ -212,7 +222,13 @@ class Model:
                     rule = f"{field} must be {own}, as input {show(past)} of the model has it"
                     raise self._wrong(f"model.decoder.{field}", rule, found=str(declared))
             shape = known
-        return Cache(past, present, shape, dtype_of(number_of_type(arg)), axis, rows)
+        return Cache(past, present, shape, dtype_of(number_of_type(arg)), axis, rows, self._windows.get(past, 0))
+
+    def window_rows(self, window: int, chunk_size: int) -> int:
+        """The rows of a cache of a window: some more than it sees, so that it is moved seldom."""
+        found = self.config.section("model", "decoder", "sliding_window").get("cache_slack", 0)
+        slack = found if isinstance(found, int) and found > 0 else _SLACK
+        return min(window + max(slack, chunk_size - 1), max(window, self.context_length))
 
     def _likes(self, past: str) -> list[NodeArg]:
         """The inputs of all layers that are like one."""

@@ -304,5 +304,18 @@ CONTRIB = {
         "output:T",
         {"scale": 1.0, "interleaved": 0, "rotary_embedding_dim": 0, "num_heads": 0, "is_packed_batching": 0},
     ),
+    "com.microsoft.MRotaryEmbedding": Contrib(
+        "input:T position_ids:T4 cos_cache:T sin_cache:T",
+        "output:T",
+        {
+            "mrope_section": (),
+            "mrope_layout": 0,
+            "scale": 1.0,
+            "interleaved": 0,
+            "rotary_embedding_dim": 0,
+            "num_heads": 0,
+            "is_packed_batching": 0,
+        },
+    ),
     **{f"com.microsoft.{name}": found for name, found in FUSED.items()},
 }

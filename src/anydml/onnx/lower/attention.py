@@ -54,6 +54,40 @@ def rotary_embedding(node: BoundNode) -> list[Value]:
 def rotary_embedding_by_positions(node: BoundNode) -> list[Value]:
     """ONNX Runtime's RotaryEmbedding: positions come first, and may be where the first of them is."""
     x, positions, cosine, sine = node.inputs
+    heads = _heads_turned(node, x, cosine, sine)
+    if positions.count == 1 and len(positions.shape) < 2:
+        shape = (x.shape[0], x.shape[-2])
+        steps = Value.of(positions.element, np.broadcast_to(np.arange(shape[1]), shape))
+        positions = compute(node, dml.add, steps, node.tracer.reshape(positions, (1, 1)))
+    return [_by_heads(node, x, heads, (cosine, sine, positions))]
+
+
+def rotary_embedding_by_sections(node: BoundNode) -> list[Value]:
+    """MRotaryEmbedding: each token has a time, a row and a column, and each pair of a head's numbers turns by one."""
+    x, positions, cosine, sine = node.inputs
+    heads = _heads_turned(node, x, cosine, sine)
+    batch, length, half = x.shape[0], x.shape[-2 if len(x.shape) == 4 else 1], cosine.shape[-1]
+    sections, layout = node.integers("mrope_section") or [], node.integer("mrope_layout")
+    if len(sections) != 3 or min(sections) < 0 or sum(sections) != half:
+        rule = f"mrope_section must have 3 counts, of together {half} pairs as cos_cache has them"
+        node.refuse("mrope_section", rule, value=tuple(sections))
+    if layout not in (0, 1):
+        node.refuse("mrope_layout", "mrope_layout must be 0, for sections, or 1, interleaved", value=layout)
+    node.check_shape("position_ids", positions, (3, batch, length))
+    streams = np.repeat(np.arange(3), sections)
+    if layout:
+        pairs = np.arange(half)
+        streams = np.where(pairs < 3 * np.take(sections, pairs % 3), pairs % 3, 0)
+    columns = Value.of(positions.element, streams * half + np.arange(half))
+    by_token = transposed(node, positions, (1, 2, 0))
+    shape = (batch, length, 3 * half)
+    found = [node.tracer.reshape(take_blocks(node, cache, by_token, 0), shape) for cache in (cosine, sine)]
+    cosine, sine = (take_blocks(node, angles, columns, 2) for angles in found)
+    return [_by_heads(node, x, heads, (cosine, sine, None))]
+
+
+def _heads_turned(node: BoundNode, x: Value, cosine: Value, sine: Value) -> int:
+    """The heads that ONNX Runtime's operators turn."""
     check_caches(node, cosine, sine)
     if node.integer("is_packed_batching"):
         node.unsupported("is_packed_batching", "is_packed_batching is not supported")
@@ -62,11 +96,7 @@ def rotary_embedding_by_positions(node: BoundNode) -> list[Value]:
         heads = x.shape[2] // max(2 * cosine.shape[-1], 1)
     if len(x.shape) == 3 and (heads < 1 or x.shape[2] % heads):
         node.refuse("num_heads", f"num_heads must be a divisor of the hidden size, {x.shape[2]}", value=heads)
-    if positions.count == 1 and len(positions.shape) < 2:
-        shape = (x.shape[0], x.shape[-2])
-        steps = Value.of(positions.element, np.broadcast_to(np.arange(shape[1]), shape))
-        positions = compute(node, dml.add, steps, node.tracer.reshape(positions, (1, 1)))
-    return [_by_heads(node, x, heads, (cosine, sine, positions))]
+    return heads
 
 
 def check_caches(node: BoundNode, cosine: Value, sine: Value) -> None:

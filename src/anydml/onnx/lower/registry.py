@@ -236,6 +236,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "com.microsoft.PagedAttention": {1: paged_attention.paged_attention},
     "com.microsoft.SparseAttention": {1: by_others(paged_attention.sparse_attention)},
     "com.microsoft.RotaryEmbedding": {1: attention.rotary_embedding_by_positions},
+    "com.microsoft.MRotaryEmbedding": {1: attention.rotary_embedding_by_sections},
     "com.microsoft.QMoE": {1: experts.mixture_quantised},
     "com.microsoft.QAttention": {1: attention.attention_quantised},
     "com.microsoft.GatherBlockQuantized": {1: quantization.gather_blocks},
