@@ -11,7 +11,7 @@ pytest.importorskip("onnx", reason="models are made with it")
 
 import anydml.genai as og
 from anydml.genai import generator
-from anydml.genai.last_rows import ROWS, with_rows
+from anydml.genai.last_rows import ROWS, rows_at, with_rows
 from anydml.genai.search import Draws, kept_tokens, penalise
 from anydml.genai.search_options import SearchOptions
 from anydml.onnx.read import read_model
@@ -50,7 +50,12 @@ def whole(model: og.Model, tokens: list[int]) -> Any:
     empty = np.zeros((1, SHARED, 0, SIZE), np.float32)
     past = {f"past_key_values.{i}.{part}": empty for i in range(LAYERS) for part in ("key", "value")}
     ids = np.array([tokens], np.int64)
-    given = {"input_ids": ids, "attention_mask": np.ones_like(ids), ROWS: np.arange(len(tokens))[None], **past}
+    given = {
+        "input_ids": ids,
+        "attention_mask": np.ones_like(ids),
+        ROWS: rows_at(np.arange(len(tokens))[None], len(tokens)),
+        **past,
+    }
     return model.session.run(["logits"], given)[0][0, -1]
 
 

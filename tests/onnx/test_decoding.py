@@ -11,9 +11,11 @@ from onnx_models import helper, info, node, onnx  # isort: skip - it asks for on
 
 import anydml as dml
 import anydml.onnx
+import anydml.onnxruntime as ort
 from anydml.engines.cpu import plans
 from anydml.onnx import program_cache
 from anydml.onnx.lower.trace import trace
+from anydml.onnxruntime.ort_errors import InvalidArgument
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.planning import Prepared
 
@@ -203,3 +205,97 @@ def test_prompts_of_other_lengths_are_not_traced(traces: list[Any]) -> None:
             np.testing.assert_array_equal(results[name], wanted, err_msg=f"{name} of {length}")
     # The comparisons trace once each.
     assert len(traces) <= len(lengths) + 4
+
+
+def bound(data: bytes, room: int) -> tuple[Any, Any, dict[str, Any]]:
+    """A session, and a binding whose caches are written in place."""
+    session = ort.InferenceSession(data, providers=["CPUExecutionProvider"])
+    binding, caches = session.io_binding(), dict[str, Any]()
+    for i in range(LAYERS):
+        for part in PARTS:
+            cache = ort.OrtValue.ortvalue_from_numpy(np.zeros((1, SHARED, room, SIZE), "float32"))
+            binding.bind_ortvalue_input(f"past_{part}{i}", cache)
+            binding.bind_ortvalue_output(f"present_{part}{i}", cache)
+            caches[f"past_{part}{i}"] = cache.numpy()
+    return session, binding, caches
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One element for each run that takes a look at every array."""
+    found: list[int] = []
+    run_bound = anydml.onnx.Model.run_bound
+
+    def running(self: Any, *given: Any, **options: Any) -> Any:
+        found.append(1)
+        return run_bound(self, *given, **options)
+
+    monkeypatch.setattr(anydml.onnx.Model, "run_bound", running)
+    return found
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_steps_with_bound_caches_look_at_what_is_new(is_made: bool, looks: list[int]) -> None:
+    """By numbers alone where the same kernels are taken; the logits' array is bound, or made by each run."""
+    data = grouped()
+    session, binding, caches = bound(data, ROOM)
+    logits = np.zeros((1, 1, WORDS), "float32")
+    for total in range(1, STEPS):
+        ids = np.array([[total % WORDS]])
+        before = {name: cache.copy() for name, cache in caches.items()}
+        binding.bind_cpu_input("ids", ids)
+        binding.bind_cpu_input("mask", np.ones((1, total), "int64"))
+        if total == 1 and is_made:
+            binding.bind_output("logits", "cpu")
+        elif total == 1:
+            binding.bind_ortvalue_output("logits", ort.OrtValue.ortvalue_from_numpy(logits))
+        session.run_with_iobinding(binding)
+        found = binding.get_outputs()[-1].numpy()
+        assert np.shares_memory(found, logits) == (not is_made)
+        wanted = dml.onnx.load(data).run({"ids": ids, "mask": np.ones((1, total), "int64"), **before})
+        np.testing.assert_array_equal(found, wanted["logits"])
+        for name, cache in caches.items():
+            np.testing.assert_array_equal(cache, wanted[name.replace("past", "present")], err_msg=name)
+    assert len(looks) < 12  # of 39
+
+
+def test_what_is_bound_in_the_stead_of_others_is_looked_at(looks: list[int]) -> None:
+    """A shape that does not fit, another type, memory of an output, a cache of its own: as without earlier steps."""
+    data = grouped()
+    session, binding, caches = bound(data, ROOM)
+    binding.bind_output("logits", "cpu")
+
+    def step(total: int, ids: Any, **more: Any) -> Any:
+        binding.bind_cpu_input("ids", ids)
+        binding.bind_cpu_input("mask", np.ones((1, total), "int64"))
+        for name, array in more.items():
+            binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(array))
+        given = {
+            "ids": ids,
+            "mask": np.ones((1, total), "int64"),
+            **{n: c.copy() for n, c in {**caches, **more}.items()},
+        }
+        session.run_with_iobinding(binding)
+        wanted = dml.onnx.load(data).run(given)["logits"]
+        np.testing.assert_array_equal(binding.get_outputs()[-1].numpy(), wanted)
+
+    for total in range(40, 48):
+        step(total, np.array([[3]]))
+    count = len(looks)
+    step(48, np.array([[4]]))
+    assert len(looks) == count
+    step(50, np.array([[4, 5]]))  # two tokens
+    assert len(looks) == count + 1
+    for total in range(51, 54):
+        step(total, np.array([[3]]))
+    with pytest.raises(InvalidArgument, match="int32"):
+        step(54, np.array([[3]], "int32"))
+    with pytest.raises(InvalidArgument):
+        step(ROOM + 1, np.array([[3]]))
+    place = caches["past_value0"].reshape(-1)[-2:].view("int64").reshape(1, 1)
+    place[...] = 6  # the token lies in the cache, beyond its length
+    step(54, place)
+    own = np.array(caches["past_key0"])
+    step(55, np.array([[3]]), past_key0=own)  # which is no output: its cache is copied
+    own[...] += 1
+    step(56, np.array([[3]]), past_key0=own)

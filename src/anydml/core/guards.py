@@ -265,6 +265,11 @@ class Tape:
         self._expected.append((check, found))
         return found
 
+    @property
+    def expects(self) -> bool:
+        """Whether something was found of elements that depend on open sizes."""
+        return bool(self._expected)
+
     def is_as_expected(self) -> bool:
         """Whether the same is found of elements, being read."""
         return all(check() == found for check, found in self._expected)

@@ -9,7 +9,7 @@ import numpy as np
 from anydml.core.device_memory import memories
 from anydml.core.errors import Fault, show
 from anydml.core.memory import HOST
-from anydml.genai.last_rows import ROWS
+from anydml.genai.last_rows import ROWS, rows_at
 from anydml.genai.log import log_arrays, tells
 from anydml.genai.model import number_of_type
 from anydml.onnxruntime.ort_errors import Fail, refuse
@@ -121,7 +121,7 @@ class Decoder:
         fed = {name: np.ascontiguousarray(fed[name], self._types[name]) for name in fed if name in self.model.inputs}
         fed.update(self.extra)
         if self.model.takes_rows:
-            fed[ROWS] = (np.arange(self.rows) * new + np.repeat(last, self._beams))[:, None]
+            fed[ROWS] = rows_at(np.repeat(last, self._beams)[:, None], new)
         missing = self._missing(fed)
         fed |= {name: np.zeros(self._ones(name), self._types[name]) for name in _PRESET if name in missing}
         if missing := self._missing(fed):
@@ -189,7 +189,7 @@ class Decoder:
         fed[self._position_name] = self._turned(lengths[:, None])
         fed = {name: np.ascontiguousarray(fed[name], self._types[name]) for name in fed if name in self.model.inputs}
         if self.model.takes_rows:
-            fed[ROWS] = np.arange(rows)[:, None]
+            fed[ROWS] = rows_at(np.zeros((rows, 1)), 1)
         held = {cache.past: self._held[cache.past][:rows] for cache in self.model.caches}
         if rows not in self._bindings:
             self._bindings[rows] = self.model.session.io_binding()
@@ -331,7 +331,7 @@ class Decoder:
         }
         for name, part in self._before.items():
             _write(held[name], part)
-        fed = {**self._fed, ROWS: np.arange(shape[0] * shape[1]).reshape(shape)}
+        fed = {**self._fed, ROWS: rows_at(np.tile(np.arange(shape[1]), (shape[0], 1)), shape[1])}
         return self._run(fed, held, self._binding)[self._logits]
 
 

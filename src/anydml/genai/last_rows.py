@@ -6,37 +6,75 @@ Of a prompt of 512 tokens and a vocabulary of 150,000 the product that makes log
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from anydml.onnx.ir import ValueInfo, ValueType, make_node
-from anydml.onnx.protobuf import ELEMENT_NUMBERS
+import numpy as np
+
+from anydml.onnx.ir import Tensor, ValueInfo, ValueType, make_node
+from anydml.onnx.protobuf import ELEMENT_NUMBERS, tensor_of
 
 if TYPE_CHECKING:
     from anydml.onnx.ir import Graph, Node
     from anydml.onnx.read import Source
 
 ROWS = "anydml.rows"
-"""The input that a model has then: which rows of all sequences' tokens, one after the other, [rows, n]."""
-_FLAT, _TAKEN = "anydml.flat", "anydml.taken"
+"""The input that a model has then: whether a row of logits is that of a token of its sequence, [rows, n, tokens, 1]."""
 _UNARY, _BINARY = {"Cast", "Identity", "Tanh"}, {"Add", "Div", "Mul", "Sub"}
 """What may stand between the product and logits: capped ones are divided, and so on."""
+_SIZES = {ELEMENT_NUMBERS["FLOAT"]: 4, ELEMENT_NUMBERS["FLOAT16"]: 2, ELEMENT_NUMBERS["BFLOAT16"]: 2}
+"""Bytes of the types that models compute in."""
+_AXES = 13
+"""The opset from which on axes are an input."""
+
+
+def rows_at(places: np.ndarray[Any, Any], tokens: int) -> np.ndarray[Any, Any]:
+    """The input for logits of the tokens at some places of each sequence, [rows, n]."""
+    found: np.ndarray[Any, Any] = places[:, :, None] == np.arange(tokens)
+    return found[..., None]
 
 
 def with_rows(source: Source, logits: str) -> Source:
-    """The model with the input; as it is where logits are made in another way than by a product of each row."""
+    """The model with the input; as it is where logits are made in another way than by a product of each row.
+
+    Rows are picked by a sum in which one token counts, which gives its very numbers. The index of a gather would be
+    checked before any output is written: caches could not be written in place.
+    """
     graph = source.model.graph
     if not source.opset or (found := _product(graph, logits)) is None:
         return source
     place, node = found
-    taken = [
-        make_node("Flatten", [node.input[0]], [_FLAT], axis=2),
-        make_node("Gather", [_FLAT, ROWS], [_TAKEN], axis=0),
-    ]
-    nodes = [*graph.node[:place], *taken, replace(node, input=(_TAKEN, *node.input[1:])), *graph.node[place + 1 :]]
-    rows = ValueInfo(ROWS, ValueType("tensor", ELEMENT_NUMBERS["INT64"], ("anydml.sequences", "anydml.count")))
-    known = [info for info in graph.value_info if info.name not in _between(graph, place, logits)]
-    graph = replace(graph, node=tuple(nodes), input=(*graph.input, rows), value_info=tuple(known))
+    types = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    element = types[node.input[1 if node.op_type == "MatMul" else 2]]
+    if element not in _SIZES:
+        return source
+    more = [Tensor("anydml.zero", element, (), bytes(_SIZES[element]))]
+    apart, kept = _along("Unsqueeze", node.input[0], 1, source.opset, more), f"{ROWS}.kept"
+    picked = make_node("Where", [ROWS, apart.output[0], more[0].name], [kept])
+    whole = _along("ReduceSum", kept, 2, source.opset, more)
+    last = replace(node, input=(whole.output[0], *node.input[1:]))
+    nodes = [*graph.node[:place], apart, picked, whole, last, *graph.node[place + 1 :]]
+    sizes = "anydml.sequences", "anydml.count", "anydml.tokens", 1
+    rows = ValueInfo(ROWS, ValueType("tensor", ELEMENT_NUMBERS["BOOL"], sizes))
+    graph = replace(
+        graph,
+        node=tuple(nodes),
+        input=(*graph.input, rows),
+        initializer=(*graph.initializer, *more),
+        value_info=tuple(info for info in graph.value_info if info.name not in _after(graph, place)),
+    )
     return replace(source, model=replace(source.model, graph=_with_open_rows(graph, logits)))
+
+
+def _along(kind: str, given: str, axis: int, opset: int, more: list[Tensor]) -> Node:
+    """A node along an axis, which is an initializer of its own from some opset on."""
+    options: dict[str, Any] = {"keepdims": 0} if kind == "ReduceSum" else {}
+    inputs = [given]
+    if opset >= _AXES:
+        more.append(tensor_of(np.array([axis]), f"{ROWS}.axis{axis}"))
+        inputs.append(more[-1].name)
+    else:
+        options["axes"] = [axis]
+    return make_node(kind, inputs, [f"{ROWS}.{kind}"], **options)
 
 
 def _product(graph: Graph, logits: str) -> tuple[int, Node] | None:
@@ -67,13 +105,13 @@ def _product(graph: Graph, logits: str) -> tuple[int, Node] | None:
     return None
 
 
-def _between(graph: Graph, place: int, logits: str) -> set[str]:
+def _after(graph: Graph, place: int) -> set[str]:
     """What is made from the product on: of other rows than the model says."""
     found = {*graph.node[place].output}
     for node in graph.node[place:]:
         if found.intersection(node.input):
             found.update(node.output)
-    return found | {logits}
+    return found
 
 
 def _with_open_rows(graph: Graph, logits: str) -> Graph:

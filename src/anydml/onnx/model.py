@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from anydml.onnx.lower.values import Value
     from anydml.onnx.partition.partitioned_graph import Parts
     from anydml.onnx.read import Given, Source
+    from anydml.onnx.steps import Steps
     from anydml.runtime.graph import CompiledGraph
     from anydml.runtime.profile import Profile
 
@@ -390,6 +391,16 @@ class Model(Shown):
             return None
         launch = program.bound(inputs, results, frozenset())
         return None if launch is None else functools.partial(program.guard, launch)
+
+    def steps(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> Steps | None:
+        """What runs on these very arrays, and on others in the stead of some of them, of other sizes too.
+
+        They have been run on before. None where such runs need a closer look.
+        """
+        program = None if self._programs.valued else self._calls.find(dict(inputs))
+        if program is None or find_overlapping(outs, inputs, program.shares):
+            return None
+        return program.follow(inputs, outs)
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Run on arrays in the order of the inputs, or by name; gives one array, or a named tuple of several."""

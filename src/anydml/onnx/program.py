@@ -21,6 +21,7 @@ from anydml.core.late_imports import import_alone
 from anydml.core.memory import HOST, numpy_address, word_bytes
 from anydml.ir.verbs import IndexFault
 from anydml.onnx.lower.trace import of_node
+from anydml.onnx.steps import Steps
 from anydml.runtime.binding_pool import Arenas, Rebounds
 from anydml.runtime.buffer_pool import LARGE, SpareMemory
 from anydml.runtime.call_cache import CallCache
@@ -270,6 +271,36 @@ class Program:
             launches.insert(0, compiled.launch(dict(zip(self._fields, addresses, strict=True)), scratch))
         return in_a_row(launches, scratch)
 
+    def follow(self, arrays: Mapping[str, Any], outs: Mapping[str, Any]) -> Steps | None:
+        """What runs on arrays of other sizes, if they come in the stead of these, by numbers alone; None without it.
+
+        Outputs without an array are made at each run.
+        """
+        ready, is_here = self._ready, self.memory == HOST
+        if ready is None or not is_here or not self._is_simple or self._states:
+            return None
+        results = [outs.get(name) for name in self.names]
+        pairs = zip(self.values, results, strict=True)
+        if not all(array is None or self.fits(value, array) for value, array in pairs):
+            return None
+        return Steps(self, ready, dict(arrays), results)
+
+    def fields_in_place(self, arrays: dict[str, Any], results: Sequence[Any]) -> frozenset[str]:
+        """The graph's outputs that are written where the inputs lie that they share memory with."""
+        shared = self._shared(arrays, results) if self.shares else frozenset()
+        fields = dict(zip((self.names[i] for i in self._graph_made), self._fields[len(self._reads) :], strict=True))
+        return frozenset(fields[name] for name in shared)
+
+    @property
+    def reads(self) -> list[str]:
+        """The inputs that the graph takes, in its order."""
+        return self._reads
+
+    @property
+    def arenas(self) -> Arenas:
+        """The scratch memory of the model's programs."""
+        return self._spares.arenas
+
     def _run(self, arrays: dict[str, Any], results: Sequence[Any]) -> None:
         """Run the graph where there is one; the number of the run is the higher half of a generator's counter."""
         if self._make is None:
@@ -311,8 +342,8 @@ class Program:
     def _shared(self, arrays: dict[str, Any], results: Sequence[Any]) -> frozenset[str]:
         """The outputs that are the very memory of the input that they may share."""
         made = dict(zip(self.names, results, strict=True))
-        pairs = self.shares.items()
-        return frozenset(out for out, given in pairs if numpy_address(made[out]) == numpy_address(arrays[given]))
+        pairs = [(out, made[out], arrays[given]) for out, given in self.shares.items() if made[out] is not None]
+        return frozenset(out for out, one, other in pairs if numpy_address(one) == numpy_address(other))
 
     def _series_of(self, shared: frozenset[str]) -> Callable[..., Any] | None:
         """The series that writes some outputs in place: what is scattered into is not copied there."""

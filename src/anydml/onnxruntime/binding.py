@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.onnx.model import Model
+    from anydml.onnx.steps import Steps
     from anydml.onnxruntime.inference import InferenceSession
 
 
@@ -42,6 +43,10 @@ class IOBinding:
         self._direct: dict[str, Any] | None = None
         self._launch: tuple[Model, Callable[[], object] | None, list[Any], list[Any]] | None = None
         """Of a model, what runs on the arrays that are bound, the arrays, and where they lay; None before a run."""
+        self._steps: tuple[Model, Steps] | None = None
+        """Of a model, what runs on these arrays, and on others in the stead of inputs; None before a run."""
+        self._changed: set[str] = set()
+        """Inputs that were bound since the last run."""
 
     def __reduce__(self) -> NoReturn:
         rule = "what is bound is the very memory of arrays, and can be neither copied nor pickled"
@@ -67,12 +72,13 @@ class IOBinding:
 
     def _bind_input(self, name: str, array: Any) -> None:
         self.inputs[name] = self._session.read_input(name, array)
-        self._direct = self._launch = None
+        self._changed.add(name)
+        self._launch = None
 
     def clear_binding_inputs(self) -> None:
         """Let go of what is bound to inputs."""
         self.inputs = {}
-        self._direct = self._launch = None
+        self._direct = self._launch = self._steps = None
 
     def synchronize_inputs(self) -> None:
         """Wait for copies of inputs to a GPU."""
@@ -109,12 +115,12 @@ class IOBinding:
             raise refuse("IOBinding", name, f"output '{printable(name)}' must be bound to memory that may be written")
         self.outputs[name] = target
         self._results = {}
-        self._direct = self._launch = None
+        self._direct = self._launch = self._steps = None
 
     def clear_binding_outputs(self) -> None:
         """Let go of what is bound to outputs, and of their results."""
         self.outputs, self._results = {}, {}
-        self._direct = self._launch = None
+        self._direct = self._launch = self._steps = None
 
     def synchronize_outputs(self) -> None:
         """Wait until outputs on a GPU are there."""
@@ -131,7 +137,8 @@ class IOBinding:
             if not self.outputs:
                 raise refuse("InferenceSession", "iobinding", "at least one output must be bound")
             arrays = {name: target for name, target in self.outputs.items() if not isinstance(target, str)}
-            self._direct = {name: target for name, target in arrays.items() if target.nbytes > _SMALL}
+            both = {id(array) for array in self.inputs.values()}
+            self._direct = {name: x for name, x in arrays.items() if x.nbytes > _SMALL or id(x) in both}
         return self._direct
 
     def launch(self, model: Model) -> Callable[[], object] | None:
@@ -144,9 +151,31 @@ class IOBinding:
         self._launch = None
         return None
 
+    def run_step(self, model: Model) -> bool:
+        """Run where inputs that were bound since the last run are all that is new; whether that could be done."""
+        if self._steps is None or self._steps[0] is not model or not self._changed:
+            return False
+        own = self._steps[1]
+        results = own.run({name: self.inputs[name] for name in self._changed})
+        if results is None:
+            self._steps = None
+            return False
+        self._changed = set()
+        for place, name in own.made:
+            self._results[name] = results[place]
+        return True
+
     def prepare(self, model: Model) -> None:
         """After a run: look once for what the next ones can do at once, where all is arrays."""
-        if self._launch is None:
+        changed, self._changed = self._changed, set()
+        if changed and changed != self.inputs.keys():  # others are bound at each run
+            outs = {
+                name: target for name, target in self.outputs.items() if not isinstance(target, str) or target != HOST
+            }
+            is_plain = all(type(array) is np.ndarray for array in (*self.inputs.values(), *outs.values()))
+            steps = model.steps(self.inputs, outs) if is_plain else None
+            self._steps = None if steps is None else (model, steps)
+        elif self._launch is None:
             arrays = [*self.inputs.values(), *self.outputs.values()]
             is_plain = all(type(array) is np.ndarray for array in arrays)
             launch = model.bound(self.inputs, self.outputs) if is_plain else None

@@ -402,6 +402,15 @@ class InferenceSession:
                 pass  # which another program computes
             except DmlError as error:
                 raise renamed(error) from error.__cause__
+        if run_options is None and self._timeline is None:
+            try:
+                with contextlib.nullcontext() if self._is_free() else OwnThreads(self._threads):
+                    if iobinding.run_step(self._model):
+                        return
+            except OutsideError:
+                pass  # as above
+            except DmlError as error:
+                raise renamed(error) from error.__cause__
         out = iobinding.written()
         if run_options is None and not out and self._is_plain(iobinding.inputs):
             try:  # `with told()` would take 2 us

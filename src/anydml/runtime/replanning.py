@@ -8,6 +8,7 @@ a run of other sizes then needs no graph of its own, but the records of kernels 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -54,6 +55,19 @@ class Described(NamedTuple, Generic[More]):
     desc: GraphDesc
 
 
+class Following(NamedTuple):
+    """What other sizes need that run by the same kernels: numbers alone."""
+
+    names: list[list[Hashable]]
+    """Of each symbol: sizes that are equal."""
+    more: Any
+    """What belongs to the graph, with symbols."""
+    numbers: Callable[[Sequence[int]], list[Number] | None]
+    """All numbers for sizes of the symbols; None where something else is found of them."""
+    series: Callable[[frozenset[str], Sequence[Number]], tuple[Callable[..., Any] | None, int]]
+    """For numbers, a function of arrays that writes these outputs in place, and bytes of scratch memory."""
+
+
 class Ready(NamedTuple):
     """What runs a graph for some sizes without compiling it."""
 
@@ -65,6 +79,7 @@ class Ready(NamedTuple):
     """Bytes of that and of constants that are computed."""
     series: Mapping[frozenset[str], Callable[..., Any]]
     """By the outputs that are written in place, a function of arrays: see `CompiledGraph.series`."""
+    following: Following
 
     def reserve_scratch(self) -> Buffer | None:
         """Scratch memory for one run."""
@@ -111,7 +126,7 @@ class Replans(Generic[More]):
         """
         for plan in reversed(self.plans):
             if plan.fixed == fixed and (found := plan.at(sizes)) is not None:
-                self._found += 1
+                self.held()
                 return found
         return None
 
@@ -169,6 +184,10 @@ class Replans(Generic[More]):
                 groups.setdefault((size, *(before[name] for before in alike)), []).append(name)
         return list(groups.values())
 
+    def held(self) -> None:
+        """Count that a plan was found to hold: more may be made then."""
+        self._found += 1
+
     @property
     def of(self) -> tuple[Device, frozenset[str], Mapping[type, Callable[[Any], Any]]]:
         """What its plans are made of."""
@@ -211,6 +230,7 @@ class _SymbolicPlan(Generic[More]):
         self._tape, self._names, self._plain = tape, names, plain
         self._count = len(plain) + sum(map(len, names))
         self._planned, self._told = planned, told
+        self._owner = owner
         self._device, self._disabled_passes, self._changes = owner.of
         self._rebuilt, self._rebuilt_told = Rebuilt(self._changes), Rebuilt(self._changes)
         self._scheduled: list[_Scheduled] = []
@@ -313,12 +333,41 @@ class _SymbolicPlan(Generic[More]):
                 prepared = self._rebuilt(self._planned[1])
             return self._maker(prepared, before)(left)
 
-        ready = None
-        if scheduled.graph is not None and scheduled.series:
-            scratch, needs = (value_of(size, numbers) for size in (own.arena.size_in_bytes, own.needs))
-            series = {in_place: one.at(numbers) for in_place, one in scheduled.series.items()}
-            ready = Ready(scheduled.graph, scratch, needs, series)
-        return Found(more, make, ready)
+        is_ready = scheduled.graph is not None and bool(scheduled.series)
+        return Found(more, make, self._ready(scheduled, numbers) if is_ready else None)
+
+    def _ready(self, scheduled: _Scheduled, numbers: Sequence[Number]) -> Ready:
+        own = scheduled.plan
+        assert scheduled.graph is not None  # noqa: S101 - for type checkers: it was looked at
+        scratch, needs = (value_of(size, numbers) for size in (own.arena.size_in_bytes, own.needs))
+        series = {in_place: one.at(numbers) for in_place, one in scheduled.series.items()}
+        following = Following(
+            self._names,
+            self._planned[0],
+            functools.partial(self._numbers, scheduled),
+            functools.partial(_series, scheduled),
+        )
+        return Ready(scheduled.graph, scratch, needs, series, following)
+
+    def _numbers(self, scheduled: _Scheduled, given: Sequence[int]) -> list[Number] | None:
+        """The numbers for sizes of which the same is found."""
+        if (numbers := scheduled.tape.at(given)) is None:
+            return None
+        if self._tape.expects or scheduled.tape.expects:
+            with self._lock, self._tape.reading(numbers[: len(self._tape.values)]), scheduled.tape.reading(numbers):
+                if not (self._tape.is_as_expected() and scheduled.tape.is_as_expected()):
+                    return None
+        self._tries = _FIRST_SCHEDULES
+        self._owner.held()
+        return numbers
+
+
+def _series(
+    scheduled: _Scheduled, in_place: frozenset[str], numbers: Sequence[Number]
+) -> tuple[Callable[..., Any] | None, int]:
+    found = scheduled.series.get(in_place)
+    scratch = value_of(scheduled.plan.arena.size_in_bytes, numbers)
+    return None if found is None else found.at(numbers), scratch
 
 
 def _number(size: OpenSize) -> int | float:
