@@ -116,7 +116,7 @@ def rewrite(recipe: Recipe, engine: Engine, disabled: Collection[str] = ()) -> R
         _count(name, given, found, did)
         return found
 
-    recipe = apply(weight_only, recipe, traits.weight_only_rows)
+    recipe = apply(weight_only, recipe, traits.weight_only_rows, traits.weight_only_blocks)
     recipe = apply(padding, recipe) if traits.masks_padding else recipe
     recipe = apply(lookup_tables, recipe) if traits.uses_lookup_tables else recipe
     recipe = apply(scale_folding, apply(zero_points, optimise(recipe, disabled, did)))
@@ -126,7 +126,8 @@ def rewrite(recipe: Recipe, engine: Engine, disabled: Collection[str] = ()) -> R
     else:
         unpack = None
         if traits.fuses_dequantization and name_of(weight_only) not in disabled:
-            unpack = functools.partial(weight_only, few=traits.weight_only_rows, are_many=True)
+            few, blocks = traits.weight_only_rows, traits.weight_only_blocks
+            unpack = functools.partial(weight_only, few=few, blocks=blocks, are_many=True)
         once, always = constant_folding(recipe, unpack)
     always = apply(horizontal_fusion, guard(always))
     always = apply(nhwc_layout, always, traits.nhwc)

@@ -22,13 +22,20 @@ ROWS = (F32, DataType.FLOAT16)
 """The types of rows and scales."""
 BLOCKS = (32, 64, 128)
 """Weights that share a scale, or a multiple of the last; a scale for all of them may be for a multiple of the first."""
+SHORT_BLOCK = 16
+"""The same for the engines that say so."""
 MOST = 32 * 1024
 """Products of a sum."""
 
 
-def has_way(block: int, blocks: int) -> bool:
-    """Whether engines have a way of their own for sums of so many blocks, each with a scale."""
-    is_whole = block in BLOCKS or block % BLOCKS[-1] == 0 or (blocks == 1 and block % BLOCKS[0] == 0)
+def has_way(block: int, blocks: int, least: int = BLOCKS[0]) -> bool:
+    """Whether an engine has a way of its own for sums of so many blocks, each with a scale."""
+    is_whole = (
+        block in BLOCKS
+        or block == SHORT_BLOCK >= least
+        or block % BLOCKS[-1] == 0
+        or (blocks == 1 and block % BLOCKS[0] == 0)
+    )
     return is_whole and block * blocks <= MOST
 
 

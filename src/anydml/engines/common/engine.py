@@ -43,6 +43,8 @@ class Traits:
     weight_only_rows: Mapping[tuple[DataType, int], int] = field(default_factory=dict)
     """By the type of activations and the bits of a weight: up to how many rows (M) a product reads packed weights.
     Activations that are quantised dynamically are INT8; those of other types are the limit where it is not there."""
+    weight_only_blocks: Mapping[int, int] = field(default_factory=dict)
+    """By the bits of a weight the shortest blocks that those have scales for: 32 where it is not there."""
     fuses_dequantization: bool = False
     """Whether products of more rows read packed weights as well, which are dequantised as operands are packed."""
     masks_padding: bool = False

@@ -13,10 +13,11 @@ from anydml.core.memory import HOST, reserve_host
 from anydml.engines.common.engine import Engine, NhwcLayout, Traits
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu import plans
-from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.families import columns_of_panel, figures
 from anydml.engines.cpu.features import has_dots, has_float16, multiplies_bytes
 from anydml.engines.cpu.launch.program import make_open_series, make_series
 from anydml.ir.attention import Attend
+from anydml.ir.blocked_weights import SHORT_BLOCK
 from anydml.ir.bounds import are_checked
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class CpuEngine(Engine):
         )
         self.traits = Traits(
             weight_only_rows=_weight_only_rows(),
+            weight_only_blocks={4: SHORT_BLOCK} if columns_of_panel(4) else {},
             fuses_dequantization=True,
             uses_lookup_tables=True,
             nhwc={DataType.FLOAT32: nhwc} if figures().conv.spreads_pixels else {},

@@ -548,28 +548,29 @@ def _weights(record: Dispatch) -> Iterator[Access | None]:
     left, right, result = _sections(record, weights.RECORD, "left", "right", "result")
     shape = dict(zip(Quantised._fields, name_at(w.columns_of).split()[1:], strict=True))
     k, shared = w.portions * PORTION, right.steps[0]
-    yield from _rounded(left, w.m, k, shared, is_rounded=bool(w.is_rounded))
+    yield from _rounded(left, w.m, k, PORTION * shared, is_rounded=bool(w.is_rounded))
     yield right.walk(0, (w.n, right.across[0]), width=k * int(shape["bits"]) // 8)
     for v in range(1, right.views):
         yield right.walk(v, (w.n, right.across[v]), run=-(-w.portions // shared))
     yield from _results(result, w.n, w.m)
 
 
-def _rounded(left: _Section, m: int, k: int, shared: int, *, is_rounded: bool) -> Iterator[Access | None]:
+def _rounded(left: _Section, m: int, k: int, block: int, *, is_rounded: bool) -> Iterator[Access | None]:
     """Rows of bytes with a scale for each block, or rows that a map computes, the last view in the scratch."""
     if not is_rounded:
         yield from left.rows(k, m, range(left.views - 1))
         return
     yield left.walk(0, (m, left.across[0]), width=k)
-    yield left.walk(1, (m, left.across[1]), run=-(-k // (PORTION * shared)))
+    yield left.walk(1, (m, left.across[1]), run=-(-k // block))
 
 
 def _column_per_lane(record: Dispatch) -> Iterator[Access | None]:
     w = record.named(column_per_lane.RECORD)
     left, right, result = _sections(record, column_per_lane.RECORD, "left", "right", "result")
     portions, n, lanes, shared = w.portions, w.n, w.lanes, right.steps[0]
-    yield from _rounded(left, w.m, portions * PORTION, shared, is_rounded=bool(w.is_rounded))
-    column = portions * PORTION // 2
+    portion = w.words * column_per_lane.STEPS
+    yield from _rounded(left, w.m, portions * portion, portion * shared, is_rounded=bool(w.is_rounded))
+    column = portions * portion // 2
     if w.is_laid_out:
         yield right.walk(0, width=-(-n // lanes) * lanes * column)
     else:

@@ -15,7 +15,7 @@ from anydml.core.enums import DataType
 from anydml.graph.passes.draft import expanded, joined
 from anydml.graph.recipe import Recipe, Step, Store, free_name
 from anydml.graph.views import through
-from anydml.ir.blocked_weights import BYTE, has_way, match_dequantised, number_in
+from anydml.ir.blocked_weights import BLOCKS, BYTE, SHORT_BLOCK, has_way, match_dequantised, number_in
 from anydml.ir.contraction import match_contraction
 from anydml.ir.expressions import coordinate, fold, load
 from anydml.ir.patterns import is_copy
@@ -87,9 +87,13 @@ class WeightLayout:
         self.cut = (blocks, self.block // 2, 2) if self.is_paired else (blocks, self.block)
         """The sizes that the sum is cut into."""
 
+    def has_way(self, least: int) -> bool:
+        """Whether there is a way for its blocks."""
+        return has_way(self.block, self.cut[0], least)
+
     def views(self) -> list[tuple[View, int, tuple[int, ...]]] | None:
         """Of each leaf a view, its stride by column and those along the sum."""
-        if not has_way(self.block, self.cut[0]) or len(self.outer) > 1:
+        if len(self.outer) > 1:
             return None
         found = []
         for leaf in self.leaves:
@@ -217,14 +221,16 @@ def find_rounded(view: View, rows: tuple[int, ...], cut: tuple[int, ...], follow
     )
 
 
-def weight_only(recipe: Recipe, few: Mapping[tuple[DataType, int], int], *, are_many: bool = False) -> Recipe:
+def weight_only(
+    recipe: Recipe, few: Mapping[tuple[DataType, int], int], blocks: Mapping[int, int], *, are_many: bool = False
+) -> Recipe:
     """Weight-only quantisation: a product of a few rows reads weights of few bits as they lie, not dequantised.
 
     A map that dequantises goes if one product of a few rows reads it, by their type, which reads what the map reads.
 
     Rows that were rounded to 8 bits are INT8, of which there may be more. Weights that are constants are laid out along
-    what is summed first, where they do not lie so. `are_many` is for products of more rows, of weights that lie so:
-    those dequantise as they read, with the bits of the map.
+    what is summed first, where they do not lie so. `blocks` are the shortest ones, by weights' bits. `are_many` is for
+    products of more rows, of weights that lie so: those dequantise as they read, with the bits of the map.
     """
     if not few or not any(isinstance(step.primitive, Reduce) for step in recipe.steps):
         return recipe
@@ -249,7 +255,8 @@ def weight_only(recipe: Recipe, few: Mapping[tuple[DataType, int], int], *, are_
         for slot, (path, seen) in sorted(enumerate(found), key=lambda one: _is_computed(recipe, one[1][0])):
             if merged is None and seen is not None and path:
                 follow = functools.partial(_followed, makers=makers, alone=alone)
-                merged, away = _merged(step, slot, seen, path[-1], known, stores, follow, few, are_many=are_many)
+                rows = few, blocks
+                merged, away = _merged(step, slot, seen, path[-1], known, stores, follow, *rows, are_many=are_many)
                 gone.update(one.target.tensor for one in (*path, *away) if merged)
         return merged
 
@@ -294,6 +301,7 @@ def _merged(
     stores: dict[str, Store],
     follow: Follow,
     few: Mapping[tuple[DataType, int], int],
+    blocks: Mapping[int, int],
     *,
     are_many: bool,
 ) -> tuple[list[Step] | None, list[Step]]:
@@ -326,13 +334,17 @@ def _merged(
         return None, []
     bits, count = 4 if parts.data_type.is_half_byte else 8, math.prod(found.sizes[k] for k in rows)
     most = few.get((view.data_type, bits), 0)
-    is_few, may_be = count <= most, count <= few.get((DataType.INT8, bits), most)  # of rows that were rounded
-    if not most or (is_few if are_many else not may_be):
-        return None, []
     place = find_place(made.target, view, column[0], summed)
-    layout = None if place is None else WeightLayout(made, parts, place, maker, known, stores)
-    views = None if layout is None else layout.views()
-    if layout is None or views is None or (are_many and layout.steps):
+    if not most or place is None:
+        return None, []
+    layout = WeightLayout(made, parts, place, maker, known, stores)
+    may_be = layout.has_way(blocks.get(bits, BLOCKS[0]))
+    is_few = may_be and count <= most
+    may_be = may_be and count <= few.get((DataType.INT8, bits), most)  # of rows that were rounded
+    if is_few or not layout.has_way(SHORT_BLOCK) if are_many else not may_be:
+        return None, []
+    views = layout.views()
+    if views is None or (are_many and layout.steps):
         return None, []
     cut = layout.cut
 

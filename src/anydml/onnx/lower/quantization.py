@@ -11,7 +11,7 @@ import numpy as np
 import anydml as dml
 from anydml.arrays.nibbles import pack
 from anydml.core.enums import DataType, RoundingMode
-from anydml.ir.blocked_weights import has_way
+from anydml.ir.blocked_weights import BLOCKS, has_way
 from anydml.onnx.element_types import FLOAT, element_of, read_element_type
 from anydml.onnx.lower.data_movement import convert, spread
 from anydml.onnx.lower.elementwise import compute
@@ -165,7 +165,8 @@ def matmul_bits(node: BoundNode) -> list[Value]:
     rows = node.tracer.reshape(packed, (columns, count * block * bits // 8))
 
     is_packed = zeros is not None and not zeros.element.data_type.is_float
-    reads = node.tracer.graph.device.engine.traits.weight_only_rows
+    traits = node.tracer.graph.device.engine.traits
+    reads = traits.weight_only_rows
     # FLOAT16 would round each weight. An engine that reads weights of FLOAT32 alone as they lie is faster so, too: one
     # row by 4096 x 8192 takes 1.6 ms, where it took 3.0 (two threads, AVX-512); 64 rows take 1.3 times as long.
     if (DataType.FLOAT16, bits) not in reads or (zeros is not None and not is_packed):
@@ -190,12 +191,16 @@ def matmul_bits(node: BoundNode) -> list[Value]:
     if a.shape[-1:] != (length,):
         node.refuse("A", f"A must have rows of K = {length}", value=a.shape)
     flat = node.tracer.reshape(a, (a.count // length, length))
-    is_whole = whole[1] == length and has_way(block, count) and (zeros is None or is_packed)
+    is_whole = whole[1] == length and has_way(block, count, traits.weight_only_blocks.get(bits, BLOCKS[0]))
+    is_whole = is_whole and (zeros is None or is_packed)
     if whole[1] != length:  # zeros for the rest of the last block: weights are read as they lie
         flat = _padded(node, flat, whole[1])
     rounds = node.integer("accuracy_level", 0) == _ROUNDS and packed.is_known  # as ONNX Runtime, which packs them
     few = max(_FEW, *(reads.get((kind, bits), 0) for kind in (DataType.FLOAT32, DataType.INT8)))
-    if rounds and is_whole and flat.shape[0] <= few and a.element.name == "FLOAT":
+    # An engine that reads weights by rows of FLOAT16 as they lie has those multiplied as such.
+    may_be = a.element.name == "FLOAT" or (a.element.name == "FLOAT16" and (DataType.FLOAT16, bits) not in reads)
+    if rounds and is_whole and flat.shape[0] <= few and may_be:
+        flat = convert(node, flat, FLOAT)
         flat = node.tracer.apply(functools.partial(_round_rows, block), [flat], flat.shape)
     flat = convert(node, flat, weights.element)
     found = node.tracer.apply(dml.gemm, [flat, weights], (flat.shape[0], columns), trans_b="TRANSPOSE")

@@ -305,10 +305,14 @@ def _small_m(operands: Operands, tile: MicroTile) -> tuple[Section, int]:
     return plan_small_m(operands, tile, is_cut=figures().small_m.streams == 1 and threads_for(operands) > 1)
 
 
-def plan_operands(primitive: Reduce, made: Made, layouts: Mapping[str, Map]) -> KernelProgram | None:
+def plan_operands(
+    primitive: Reduce, made: Made, layouts: Mapping[str, Map], *, must_be_right: bool = False
+) -> KernelProgram | None:
     """Tiles over panels of a factor that a kernel makes."""
     operands = operands_of(primitive)
     if operands is None or operands.windows is not None or made[0] not in (operands.left, operands.right):
+        return None
+    if must_be_right and made[0] is not operands.right:
         return None
     return replace(plan_tiles(operands, tile_for(operands.kind, operands.m), Supplied(made=made)), layouts=layouts)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.record import LINE, Layout
-from anydml.engines.cpu.quant.digits import PORTION, Digits, WeightItems
+from anydml.engines.cpu.quant.digits import Digits, WeightItems
 from anydml.engines.cpu.quant.dot4 import write_byte_pairs, write_dot, write_word_pairs
-from anydml.ir.blocked_weights import MOST
+from anydml.ir.blocked_weights import MOST, SHORT_BLOCK
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Value
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 STEPS = 8
 """Of a word."""
-WORDS = PORTION // STEPS
-"""Of a portion."""
+WORDS = 4
+"""Of a portion: 32 steps; half as many where blocks have 16."""
 TURNS = 4
 """Sums of a result, taken in turn: one alone would be half as precise after 4,096 steps."""
 
@@ -55,6 +55,8 @@ class ColumnPerLane(NamedTuple):
     """Whether rows are bytes."""
     dots: bool = False
     """Whether the CPU adds up products of bytes by fours."""
+    words: int = WORDS
+    """Of a portion."""
 
     @property
     def raised(self) -> int:
@@ -80,7 +82,7 @@ class LaneSums:
         totals = f.address(f.stack("i8", TURNS * size))
         for n in range(TURNS * len(self.places)):
             f.store(f.zero(self.floats), totals + n * self.vector)
-        self.panel, self.by_scale = count * shared * (WORDS * self.vector), count * self.vector
+        self.panel, self.by_scale = count * shared * (shape.words * self.vector), count * self.vector
         with f.loop(0, count) as s:
             lines = -(-shape.panels * self.vector // LINE)  # in which a scale of each column lies, as they follow
             for n in range(lines):
@@ -103,8 +105,8 @@ class LaneSums:
         small = self.ints if shape.dots else vector_of(2 * shape.lanes, "i16")
         kind = small if shape.is_rounded else self.floats
         made = [f.zero(kind)] * len(self.places)
-        for k in range(WORDS):  # a loop would take a fifth more time
-            word = portion * WORDS + k
+        for k in range(shape.words):  # a loop would take a fifth more time
+            word = portion * shape.words + k
             made = self._bytes(word, made) if shape.is_rounded else self._products(word, made, zeros)
         scales = [f.load(self.floats, self.scales + self.by_scale * v) for v in range(shape.panels)]
         for n, (i, v) in enumerate(self.places):
@@ -209,10 +211,11 @@ _MIDDLES, _LOW = 0x88888888 - 2**32, 0x0F0F0F0F
 RECORD = Layout(
     "slots", "slot_count", "m", "n", "portions", "row_units", "column_units", "height", "some", "wide", "lanes",
     "row_of", "columns_of", "columns_low", "transpose_values", "transpose_zeros", "left_at", "right_at", "result_at",
-    "rank", "is_rounded", "is_laid_out",
+    "rank", "is_rounded", "is_laid_out", "words",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `height` are the rows of a unit, `some` those of `columns_of`, of
-which `columns_low` takes the rest, `wide` the panels of both, and `_at` the words at which sections stand."""
+which `columns_low` takes the rest, `wide` the panels of both, `words` those of a portion, and `_at` the words at which
+sections stand."""
 MOST_ROWS = 512 * 1024
 """Bytes of a unit's rows."""
 MOST_PANELS = 384 * 1024
@@ -224,15 +227,15 @@ MOST_RESULTS = 256 * 1024
 _ROW = 64
 _ROWS = _ROW + 4 * MOST
 _SUMS = _ROWS + MOST_ROWS
-_PANELS = _SUMS + 2 * MOST_ROWS // PORTION
+_PANELS = _SUMS + 2 * MOST_ROWS // SHORT_BLOCK
 _RESULT = _PANELS + MOST_PANELS
 END = _RESULT + MOST_RESULTS
 """The bytes of a scratch that are used."""
 
 
-def bytes_of_panel(portions: int, lanes: int) -> int:
+def bytes_of_panel(portions: int, lanes: int, words: int) -> int:
     """Bytes of the weights, the scales and the zero points of a panel, at most."""
-    return portions * (WORDS + 2) * 4 * lanes
+    return portions * (words + 2) * 4 * lanes
 
 
 class PanelItems(WeightItems):
@@ -242,8 +245,9 @@ class PanelItems(WeightItems):
         memory = {"row": _ROW, "rows": _ROWS, "sums": _SUMS, "panels": _PANELS, "results": _RESULT}
         super().__init__(RECORD, memory)
         f, of = self.f, self.of
+        self.k = of.portions * of.words * STEPS
         self.panels, self.scale_count = (of.n + of.lanes - 1) // of.lanes, of.portions // self.shared
-        self.scales_panel, self.weights_panel = self.scale_count * of.lanes * 4, of.portions * of.lanes * (4 * WORDS)
+        self.scales_panel, self.weights_panel = self.scale_count * of.lanes * 4, of.portions * of.lanes * of.words * 4
         self.powers = self.memory.sums + of.height * of.portions * 4
         self.is_rounded = of.is_rounded.ne(0)
         self.width = f.select(self.is_rounded, 1, 4)
@@ -293,7 +297,7 @@ class PanelItems(WeightItems):
             with f.when(of.transpose_zeros):
                 transpose(of.transpose_zeros, 2, self.scale_count, zeros_at + v * self.scales_panel)
             with f.when(of.is_laid_out.eq(0)):
-                transpose(of.transpose_values, 0, of.portions * WORDS, transposed_at + v * self.weights_panel)
+                transpose(of.transpose_values, 0, of.portions * of.words, transposed_at + v * self.weights_panel)
         ahead = views[0][0] + (panel0 + at) * self.weights_panel
         weights = f.select(of.is_laid_out.ne(0), ahead, transposed_at)
         next_scales = views[1][0] + (first + of.wide * of.lanes) * views[1][1]
@@ -317,45 +321,52 @@ _LARGE = 0x77000000
 _ARGUMENTS = "a portions rows to sums powers scales shared"
 
 
-def make_floats() -> str:
+class RowPortions(NamedTuple):
+    """The parameter of both texts."""
+
+    words: int
+    """Of a portion."""
+
+
+def make_floats(shape: RowPortions) -> str:
     """The text of the kernel for a row of FLOAT32.
 
     A portion of numbers near the largest would add up to infinity before it is scaled: a row of such is multiplied with
     a power of two, and `powers` is the one that its results are multiplied with in turn, 1 for others.
     """
-    f = Function("kernel", _ARGUMENTS)
+    f, words, size = Function("kernel", _ARGUMENTS), shape.words, STEPS * shape.words
     a, portions, rows, to, _, powers, *_ = f.args
-    floats, bits = vector_of(PORTION, "float"), vector_of(PORTION, "i32")
+    floats, bits = vector_of(size, "float"), vector_of(size, "i32")
     most = f.stack(bits)
     f.store(f.zero(bits), most)
     with f.loop(0, portions) as p:
-        size = f.load(bits, a + p * (4 * PORTION)) & 0x7FFFFFFF
-        f.store(f.overloaded("umax", size, f.load(bits, most)), most)
+        found = f.load(bits, a + p * (4 * size)) & 0x7FFFFFFF
+        f.store(f.overloaded("umax", found, f.load(bits, most)), most)
     is_large = f.compare("uge", f.reduce("umax", f.load(bits, most)), _LARGE)
     down, up = (f.select(is_large, f.value(power, "float"), 1) for power in (2.0**-16, 2.0**16))
     f.store(up, powers)
-    factor = f.splat(down, PORTION)
+    factor = f.splat(down, size)
     with f.loop(0, portions) as p:
-        value = f.load(floats, a + p * (4 * PORTION)) * factor
-        for w in range(WORDS):
+        value = f.load(floats, a + p * (4 * size)) * factor
+        for w in range(words):
             word = f.shuffle(value, None, range(STEPS * w, STEPS * w + STEPS))
-            f.store(word, to + (p * WORDS + w) * rows * (4 * STEPS))
+            f.store(word, to + (p * words + w) * rows * (4 * STEPS))
     return f.end()
 
 
-def make_bytes() -> str:
+def make_bytes(shape: RowPortions) -> str:
     """The same for a row that was rounded to signed bytes, with a scale for `shared` portions each."""
-    f = Function("kernel", _ARGUMENTS)
+    f, words, size = Function("kernel", _ARGUMENTS), shape.words, STEPS * shape.words
     a, portions, rows, to, sums, powers, scales, shared = f.args
-    order = Digits(0, is_paired=True, zero=0).order
+    order = Digits(0, is_paired=True, zero=0).order[:size]  # word by word
     with f.loop(0, portions) as p:
-        octets = f.load(vector_of(PORTION, "i8"), a + p * PORTION)
+        octets = f.load(vector_of(size, "i8"), a + p * size)
         total = f.reduce("add", f.cast("sext", octets, "i32"))
         f.store(f.cast("sitofp", total, "float"), sums + p * rows * 4)
         f.store(f.load("i32", scales + p // shared * 4), powers + p * rows * 4)
-        words = f.bitcast(f.shuffle(octets, None, order), vector_of(WORDS, "i64"))
-        for w in range(WORDS):
-            f.store(f.extract(words, w), to + (p * WORDS + w) * rows * STEPS, align=4)
+        both = f.bitcast(f.shuffle(octets, None, order), vector_of(words, "i64"))
+        for w in range(words):
+            f.store(f.extract(both, w), to + (p * words + w) * rows * STEPS, align=4)
     return f.end()
 
 

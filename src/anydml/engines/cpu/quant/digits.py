@@ -500,37 +500,43 @@ class Products(_Columns):
         return total
 
 
-# A row times columns of weights of few bits in FLOAT32, one by one: for rows with infinities, which have no digits.
+# A row times columns of weights of few bits in FLOAT32, a portion at a time: for rows with infinities, which have no
+# digits. Element by element it took 70 times as long as digits do; it takes 5 times as long.
 
 
 def make_scalar_fallback(shape: Quantised) -> str:
     """The text of `kernel(right, bases, n0, columns, a, total, portions)`."""
-    columns = _Columns(shape, "a total portions")
+    columns, floats = _Columns(shape, "a total portions"), vector_of(PORTION, "float")
     f = columns.f
     *_, a, total, portions = f.args
     with f.loop(0, columns.columns) as n:
         weights, scales, *zeros = columns.views(n)
-        to = total + n * 4
-        f.store(f.value(0, "float"), to)
-        with f.loop(0, portions * PORTION) as k:
-            block = k // (columns.shared * PORTION)
+        sums = [f.zero(floats)]
+        with f.loop(0, portions, carry=sums) as p:
+            block = p // columns.shared
             zero = f.value(shape.zero - shape.raised, "i32")
             if zeros:
                 zero = f.cast(shape.extended, f.load("i8", zeros[0] + block), "i32")
-            number = f.cast("sitofp", _weight(f, shape, weights, k) - zero, "float")
-            product = f.load("float", a + k * 4) * (number * f.load("float", scales + block * 4))
-            f.store(f.load("float", to) + product, to)
+            number = f.cast(shape.extended, _portion(f, shape, weights, p), "i32") - f.splat(zero, PORTION)
+            weight = f.cast("sitofp", number, "float") * f.splat(f.load("float", scales + block * 4), PORTION)
+            row = f.load(floats, a + p * (4 * PORTION), align=4)
+            sums[0] = f.overloaded("fma", row, weight, sums[0])
+        f.store(f.reduce("fadd", sums[0], -0.0), total + n * 4)
     return f.end()
 
 
-def _weight(f: Function, shape: Quantised, weights: Value, k: Value) -> Value:
-    at = k * shape.bits // 8
+def _portion(f: Function, shape: Quantised, weights: Value, p: Value) -> Value:
+    """The weights of a portion, a byte each, in their order."""
     if shape.is_laid_out:
-        portion, byte = k // PORTION, k % PORTION * shape.bits // 8
-        whole = (portion - portion % TOGETHER) * shape.width
-        at = whole + byte // 4 * (4 * TOGETHER) + portion % TOGETHER * 4 + byte % 4
-    byte = f.load("i8", weights + at)
-    if shape.bits == 4:
-        byte = byte >> f.cast("trunc", k % 2 * 4, "i8") & 15
-        byte = (byte ^ 8) - 8 if shape.is_signed else byte
-    return f.cast(shape.extended, byte, "i32")
+        first, count = weights + (p - p % TOGETHER) * shape.width + p % TOGETHER * 4, shape.width // 4
+        words = f.value("poison", vector_of(count, "i32"))
+        for w in range(count):
+            words = f.insert(words, f.load("i32", first + w * (4 * TOGETHER)), w)
+        octets = f.bitcast(words, vector_of(shape.width, "i8"))
+    else:
+        octets = f.load(vector_of(shape.width, "i8"), weights + p * shape.width, align=1)
+    if shape.bits == 8:
+        return octets
+    order = [lane for i in range(shape.width) for lane in (i, shape.width + i)]
+    found = f.shuffle(octets & 15, octets >> 4, order)
+    return (found ^ 8) - 8 if shape.is_signed else found

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from anydml.core.enums import DataType
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import kernel_for
-from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import IS_ARM, has_dots, has_feature, has_lanes
+from anydml.engines.cpu.families import columns_of_panel, figures
+from anydml.engines.cpu.features import IS_ARM, has_dots
 from anydml.engines.cpu.gemm.operands import NOWHERE, MergedOperands
 from anydml.engines.cpu.gemm.prepacked import in_panels, new_name
 from anydml.engines.cpu.gemm.selection import plan_operands
@@ -28,11 +28,11 @@ from anydml.engines.cpu.gemm.work_item import record_of
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.quant import column_per_lane, digits
-from anydml.engines.cpu.quant.column_per_lane import STEPS, ColumnPerLane, Transposed
+from anydml.engines.cpu.quant.column_per_lane import STEPS, ColumnPerLane, RowPortions, Transposed
 from anydml.engines.cpu.quant.dequantize import PanelUnpacking, Unpacked, Unpacking
 from anydml.engines.cpu.quant.digits import PORTION, SECTIONS, TOGETHER, Digits, Quantised
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
-from anydml.ir.blocked_weights import has_way, match_rounded_weights, match_weights
+from anydml.ir.blocked_weights import SHORT_BLOCK, has_way, match_rounded_weights, match_weights
 from anydml.ir.contraction import Contraction, StridedOperand
 from anydml.ir.expressions import load
 from anydml.ir.trees import rewrite, walk
@@ -60,7 +60,7 @@ def _views_of(primitive: Reduce, weights: Dequantised) -> list[View] | None:
     views = [primitive.sources[int(leaf.value)] for leaf in _leaves(weights)]
     byte, *others = (view.strides[-depth:] for view in views)
     is_half = not is_paired or (inner[1:] == [2] and weights.half == len(primitive.sizes) - 1)
-    if depth != 2 + is_paired or not is_half or not has_way(math.prod(inner), blocks):
+    if depth != 2 + is_paired or not is_half or not has_way(math.prod(inner), blocks, SHORT_BLOCK):
         return None
     first = int(blocks == 1)  # which has no stride
     is_along = byte[first:] == (inner[0], 1, 0)[first:depth] and all(_is_by_block(x, blocks) for x in others)
@@ -82,18 +82,6 @@ def _bits(weights: Dequantised) -> int:
     return 4 if weights.data_type.is_half_byte else 8
 
 
-def _columns_of_panel(bits: int) -> int:
-    """Columns of a panel, a lane each; 0 where weights are multiplied otherwise.
-
-    With 16 lanes FLOAT32 takes 8 instructions for 128 weights and a row, and bytes 2 dot products or 5 others; integers
-    of three bytes, which 8 lanes multiply by dot products, 36. 1, 8 and 32 rows by 2048 x 2048 take 0.23, 0.73 and 2.7
-    ms so, and 0.30, 1.54 and 6.0 by those; rows of bytes 0.17, 0.37 and 1.28, and 0.21, 0.75 and 2.7 (one thread).
-    """
-    if bits != 4 or not has_feature("avx2"):
-        return 0
-    return 16 if has_lanes() else 0 if has_dots(8) else 8
-
-
 def _lanes() -> int:
     """Of dot products."""
     return min(figures().gemm.lanes, 8)
@@ -104,7 +92,7 @@ def lay_out_words(primitive: Reduce, view: View, column: int, length: int, bits:
     if [one.tensor for one in primitive.sources].count(view.tensor) > 1:
         return None
     columns, on = primitive.sizes[column], view.strides[column]
-    lanes, width = _columns_of_panel(bits), PORTION * bits // 8
+    lanes, width = columns_of_panel(bits), PORTION * bits // 8
     name = new_name(f"{view.tensor} in words", primitive)
     if lanes:
         words = replace(view, sizes=(columns, length // STEPS, 4), strides=(on, 4, 1))
@@ -137,7 +125,7 @@ def plan_weight_only(primitive: Reduce, constants: frozenset[str] = frozenset())
     if not (is_ours and operands.columns) or not several[0] or max(several) >= VIEWS:
         return None
     lies, layouts = [operands.strided(leaf) for leaf in _leaves(right)], dict[str, Map]()
-    lanes = _columns_of_panel(_bits(right))
+    lanes = columns_of_panel(_bits(right))
     if constants:
         column = operands.columns[-1]
         is_batched = len(operands.columns) > 1 or any(views[0].strides[k] for k in operands.batch)
@@ -147,7 +135,11 @@ def plan_weight_only(primitive: Reduce, constants: frozenset[str] = frozenset())
         name, on = laid_out.target.tensor, 0 if lanes else laid_out.target.strides[0]
         lies[0] = StridedOperand(name, 0, tuple(on if k == column else 0 for k in range(len(sizes))), 1)
         layouts = {name: laid_out}
-    shared = math.prod(sizes[kept + 1 :]) // PORTION
+    block = math.prod(sizes[kept + 1 :])
+    portion = PORTION if block % PORTION == 0 else SHORT_BLOCK
+    if portion != PORTION and not lanes:
+        return None
+    shared = block // portion
     weights = operands.section((), lies, [shared] * len(lies), [lie.along(operands.columns) for lie in lies])
     if rounded is None:
         left = operands.mapped(operands.left, operands.folded, operands.rows, NOWHERE, 4)
@@ -162,7 +154,15 @@ def plan_weight_only(primitive: Reduce, constants: frozenset[str] = frozenset())
     if lanes:
         is_rounded = rounded is not None
         by_lane = ColumnPerLane(
-            0, 0, lanes, right.data_type.is_signed, right.has_zeros, zero, is_rounded, is_rounded and has_dots(lanes)
+            0,
+            0,
+            lanes,
+            right.data_type.is_signed,
+            right.has_zeros,
+            zero,
+            is_rounded,
+            is_rounded and has_dots(lanes),
+            portion // STEPS,
         )
         return _by_lane(operands, by_lane, sections, layouts)
     shape = Quantised(
@@ -202,7 +202,7 @@ def _by_digits(
         operands, sections, layouts, digits.RECORD, kernel_for("weights", digits.DigitItems), height,
         size=operands.n * operands.k * shape.bits // 8 * operands.m * operands.count(operands.batch),
         least=-(-operands.n * height // (figures().gemm.result_bytes // 4)), most=operands.n,
-        some=some, columns_of=kernels[0], columns_low=kernels[1], is_rounded=is_rounded,
+        some=some, columns_of=kernels[0], columns_low=kernels[1], is_rounded=is_rounded, portions=operands.k // PORTION,
         digits=kernel_for("digits", digits.make_digits, row).address,
         scalar_fallback=kernel_for("scalar-fallback", digits.make_scalar_fallback, shape).address,
     )  # fmt: skip
@@ -212,20 +212,20 @@ def _by_lane(
     operands: Operands, shape: ColumnPerLane, sections: tuple[Section, ...], layouts: Mapping[str, Map]
 ) -> KernelProgram:
     """Panels of columns, a lane for each."""
-    lanes, panels = shape.lanes, -(-operands.n // shape.lanes)
+    lanes, panels, portions = shape.lanes, -(-operands.n // shape.lanes), operands.k // (STEPS * shape.words)
     height = min(operands.m, column_per_lane.MOST_ROWS // (4 * operands.k))
     some, wide = column_per_lane.tile_of(height, shape)
     height = height if height == operands.m else height - height % some
-    room = column_per_lane.MOST_PANELS // column_per_lane.bytes_of_panel(operands.k // PORTION, lanes)
+    room = column_per_lane.MOST_PANELS // column_per_lane.bytes_of_panel(portions, lanes, shape.words)
     wide = min(wide, panels, room)
     kernels = [
         kernel_for("lane-sums", column_per_lane.LaneSums, one).address
         for one in (shape._replace(rows=rows, panels=wide) for rows in (some, operands.m % some or some))
     ]
     row_of = (
-        kernel_for("lane-bytes", column_per_lane.make_bytes)
+        kernel_for("lane-bytes", column_per_lane.make_bytes, RowPortions(shape.words))
         if shape.is_rounded
-        else kernel_for("lane-floats", column_per_lane.make_floats)
+        else kernel_for("lane-floats", column_per_lane.make_floats, RowPortions(shape.words))
     )
     kinds = ("f32", *(("s8" if shape.is_signed else "u8",) if shape.has_zeros else ()))
     transposes = [
@@ -239,7 +239,7 @@ def _by_lane(
         least=-(-2 * panels * lanes * 4 * height // column_per_lane.MOST_RESULTS), most=panels // wide,
         some=some, wide=wide, lanes=lanes, row_of=row_of.address, columns_of=kernels[0],
         columns_low=kernels[1], transpose_values=transposes[0], transpose_zeros=transposes[1] if shape.has_zeros else 0,
-        is_rounded=shape.is_rounded, is_laid_out=bool(layouts),
+        is_rounded=shape.is_rounded, is_laid_out=bool(layouts), portions=portions, words=shape.words,
     )  # fmt: skip
 
 
@@ -260,7 +260,7 @@ def _program(
     batch, row_units = operands.count(operands.batch), -(-operands.m // height)
     wanted = 1 if size < SMALL else -(-figures().quant.items_per_thread * get_num_threads() // (batch * row_units))
     units = min(max(wanted, least), most)
-    known |= {"m": operands.m, "n": operands.n, "portions": operands.k // PORTION, "height": height}
+    known |= {"m": operands.m, "n": operands.n, "height": height}
     known |= {"row_units": row_units, "column_units": units}
     sizes, named = [operands.found.sizes[k] for k in operands.batch], dict(zip(SECTIONS, sections, strict=True))
     record = record_of(layout, known, sizes, named)
@@ -356,7 +356,7 @@ def _by_panels(found: _Dequantised, layout: Map | None) -> KernelProgram | None:
         zeros=("s8" if leaves[2].data_type.is_signed else "u8") if len(leaves) > 2 else "",
         scale="half" if leaves[1].data_type is DataType.FLOAT16 else "float",
         is_laid_out=layout is not None,
-        columns=_columns_of_panel(_bits(parts)) if layout is not None else 0,
+        columns=columns_of_panel(_bits(parts)) if layout is not None else 0,
     )
 
     def section(operands: Operands, across: tuple[int, ...], width: int) -> Section:
@@ -386,4 +386,5 @@ def _by_panels(found: _Dequantised, layout: Map | None) -> KernelProgram | None:
         return operands.section((kernel.address,), [*lies, here, NOWHERE], [*steps, 1, 4], [*on, 0, 0])
 
     layouts = {} if layout is None else {layout.target.tensor: layout}
-    return plan_operands(found.primitive, (found.weights, section), layouts)
+    is_short = found.block % PORTION > 0  # rows of a left factor are dequantised by whole portions
+    return plan_operands(found.primitive, (found.weights, section), layouts, must_be_right=is_short)
