@@ -54,6 +54,7 @@ from anydml.core.errors import (
     DescriptionError,
     DeviceLostError,
     DmlError,
+    DynamicSizesError,
     Fault,
     FeatureLevelError,
     IndexRangeError,

@@ -210,7 +210,7 @@ def test_what_is_wrong_is_said_in_one_message_with_its_status(line: str, status:
 
 
 def test_it_runs_as_a_module_and_says_its_version() -> None:
-    command = [sys.executable, "-m", "anydml", "--version"]
+    command = [sys.executable, "-m", "anydml", "-V"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own
     assert done.stdout == f"anydml, version {dml.__version__}\n"
 

@@ -75,7 +75,7 @@ def test_a_model_runs_in_a_browser(model: Path, tmp_path: Path) -> None:
 
 def test_weights_lie_beside_where_that_is_asked_for(model: Path, tmp_path: Path) -> None:
     status, said = _export(model, "--html", tmp_path / "net.html", "--beside", tmp_path / "net.bin", "--title", "<x>")
-    assert (status, said) == (0, "Open sizes are taken to be N=2; --shape binds them\n")
+    assert (status, said) == (0, "Assumed N=2 for dynamic dimensions; set them with --shape N=2\n")
     text = (tmp_path / "net.html").read_text()
     assert (tmp_path / "net.bin").stat().st_size > 4 * 512 * 10 > len(text) // 10
     assert 'beside = "net.bin"' in text

@@ -161,7 +161,7 @@ def test_a_message_stands_above_and_an_error_below(tmp_path: Path) -> None:
     written = on_terminal("cache", "warm", "--engine", "reference", MODELS / "crop.onnx", faulty)
     assert "Compiling crop.onnx" in written
     first, second, *rest = left_on_screen(written)
-    assert first.startswith("Open sizes are taken to be batch=2, picks=2")
+    assert first.startswith("Assumed batch=2, picks=2 for dynamic dimensions; set them with --shape batch=2")
     assert second == "Made up from seed 0: x, rows"
     assert rest[0].startswith("Error: ")
     assert not any("Compiling" in line for line in rest)
@@ -172,7 +172,7 @@ def test_compare_leaves_the_result_alone() -> None:
     written = on_terminal("compare", MODELS / "crop.onnx", "--engine", "reference", "--against", "reference")
     assert "Comparing crop.onnx with the reference engine" in written
     assert [line.split()[0] for line in left_on_screen(written)] == [
-        "Open",
+        "Assumed",
         "Made",
         "output",
         str(MODELS / "crop.onnx"),

@@ -130,13 +130,13 @@ def test_values_that_a_check_refuses(tmp_path: Path, values: Any, told: str) -> 
             assert "input 'to' must" in result.output.replace(":", "")
 
 
-def test_open_sizes_are_taken_for_two_and_told(crop: Path) -> None:
+def test_dynamic_sizes_are_assumed_and_told(crop: Path) -> None:
     assert front.check(crop).assumed == {"batch": 2}
     result = program("check", crop)
     assert result.exit_code == 0
-    assert "open sizes were taken for batch=2" in result.output
+    assert "assumed batch=2 for dynamic dimensions; set them with --shape batch=2" in result.output
     bound = program("check", crop, "--shape", "batch=3")
-    assert "taken for" not in bound.output
+    assert "assumed" not in bound.output
     assert "5 nodes, which run at feature level 6_4, and from 3_0 on" in bound.output
 
 

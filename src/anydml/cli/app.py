@@ -88,7 +88,7 @@ class _App(click.Group):
     epilog="Exit status: 0 done, 1 the description or model is at fault, 2 the command line or a file cannot be used, "
     "3 it needs a part that is not built or not installed.",
 )
-@click.version_option(anydml.__version__, prog_name="anydml")
+@click.version_option(anydml.__version__, "-V", "--version", prog_name="anydml")
 def app() -> None:
     """DirectML's operators on any machine: run, check and explain DxDispatch models, ONNX models and operators.
 

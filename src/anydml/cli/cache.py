@@ -130,7 +130,7 @@ def _warm(path: Path, engine: str | None, given: Given) -> None:
         from anydml.onnx import load
 
         model = load(path, device=device, shapes=given.shapes())
-        model.run(feed(model, given, given.arrays()))
+        model.run(feed(model, given, given.arrays(lambda: model.inputs)))
         return
     loaded = load_model(path)
     loaded.check().raise_faults()

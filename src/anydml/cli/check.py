@@ -147,8 +147,9 @@ def count(number: int, what: str) -> str:
 def check_onnx(model: Path, level: FeatureLevel, given: Given, data: bytes | None = None) -> CheckedOnnx:
     """Check a model, of a file or of bytes."""
     from anydml.onnx import check
+    from anydml.onnx.tools.report import inputs_of
 
-    shapes, values = given.shapes(), given.arrays()
+    shapes, values = given.shapes(), given.arrays(lambda: inputs_of(model if data is None else data))
     options: dict[str, Any] = {"max_memory": given.max_memory, "strict": given.strict}
     report = check(model if data is None else data, level, shapes=shapes, values=values, **options)
     return CheckedOnnx(report if data is None else replace(report, file=printable(str(model))), str(model))
@@ -187,6 +188,8 @@ class CheckedOnnx:
 
     def show(self, say: Say, *, details: bool, concise: bool) -> None:
         """Say what was found: a line for each type of node, or for each node, then the verdict."""
+        from anydml.onnx.example_sizes import told
+
         report = self.report
         for fault in report.faults:
             say(_in_file(fault, report.file) if concise else str(fault), "red")
@@ -201,11 +204,10 @@ class CheckedOnnx:
             for kind in dict.fromkeys(node.kind for node in report.nodes):
                 _show_kind(kind, [node for node in report.nodes if node.kind == kind], say)
         if report.assumed:
-            told = ", ".join(f"{printable(name)}={size}" for name, size in report.assumed.items())
-            say(f"open sizes were taken for {told}; --shape binds them", "yellow")
+            say(told(report.assumed, report.shapes), "yellow")
         if report.hosted:
-            told = f"{report.hosted.total()} of {len(report.nodes)} nodes run on the host: {_kinds(report.hosted)}"
-            say(f"{told}; DirectML has no operator or type for them, and --strict refuses them", "yellow")
+            hosted = f"{report.hosted.total()} of {len(report.nodes)} nodes run on the host: {_kinds(report.hosted)}"
+            say(f"{hosted}; DirectML has no operator or type for them, and --strict refuses them", "yellow")
         _show_verdict(report, say, concise=concise)
 
 
@@ -250,6 +252,8 @@ def _show_verdict(report: Report, say: Say, *, concise: bool) -> None:
             say(f"{told}; `anydml support --onnx` lists the types of nodes that are", "yellow")
     elif report.faults:
         say(f"{report.file}: cannot run", "red")
+    elif report.doubt is not None:
+        say(f"{report.file}: undetermined: {report.doubt.faults[0]}", "yellow")
     else:
         counted = "1 node, which runs" if total == 1 else f"{total} nodes, which run"
         told = f"{report.file}: {counted} at feature level {level}, and from {report.lowest_level} on"
@@ -355,8 +359,11 @@ def check(
     type of node, or why it cannot run. Nothing runs, and no memory is taken for resources. Of a folder every *.onnx
     and every *.json that is a DxDispatch model is checked.
 
-    Exit status: 0 valid; 1 a description, a binding, an index or a name is at fault; 2 a file cannot be used; 3 it
-    needs a part that is not built or not installed.
+    Sizes that an ONNX model leaves open and nobody gives are assumed: of several the first with which its nodes fit
+    together. Where none does, the model is undetermined, which is no fault.
+
+    Exit status: 0 valid or undetermined; 1 a description, a binding, an index or a name is at fault; 2 a file cannot
+    be used; 3 it needs a part that is not built or not installed.
 
     \b
     Examples:

@@ -95,7 +95,7 @@ def compare(
     options["disable_passes"] = disable_passes
     with working(f"Compiling {printable(model.name)}"):
         loaded = load(model, **options)
-    read = given.arrays()
+    read = given.arrays(lambda: loaded.inputs)
     arrays = feed(loaded, given, read)
     options |= {"against": against, "every": every, "alone": alone}
     with working(f"Comparing {printable(model.name)} with {_SIDES[against]}"), made_up_told(arrays, read):

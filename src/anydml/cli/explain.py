@@ -13,7 +13,7 @@ from anydml.cli.describe import describe
 from anydml.cli.disable_passes import disable_passes_params
 from anydml.cli.explain_examples import example_of
 from anydml.cli.files import keep_model, write_text
-from anydml.cli.onnx_inputs import MOST, SIZES, STRICT, Given, is_onnx
+from anydml.cli.onnx_inputs import MOST, SIZES, STRICT, Given, is_onnx, tell_assumed
 from anydml.cli.options import options_of
 from anydml.cli.showing import checked, draw, show_graph, show_picture
 from anydml.cli.types import ENGINE, LEVEL, OPERATOR, SIZE, list_names, printable
@@ -319,6 +319,9 @@ def _onnx_command(path: Path) -> click.Command:
         device = Device(name, feature_level=feature_level or FeatureLevel.highest())
         options: dict[str, Any] = {"max_memory": max_memory, "strict": strict, "disable_passes": disable_passes}
         model = load(path, device=device, shapes=Given(sizes=sizes).shapes(), **options)
+        shapes, assumed = model.assume_shapes({})
+        if assumed:
+            tell_assumed(assumed, shapes)
         if schedules:
             click.echo(model.schedules)
         else:

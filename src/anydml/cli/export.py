@@ -7,9 +7,7 @@ from pathlib import Path
 import click
 
 from anydml.cli.files import write_bytes, write_text
-from anydml.cli.onnx_inputs import SIZES, Given, is_onnx
-from anydml.cli.progress import tell
-from anydml.cli.types import printable
+from anydml.cli.onnx_inputs import SIZES, Given, is_onnx, tell_assumed
 
 
 @click.command()
@@ -36,11 +34,7 @@ def export(model: Path, html: str, beside: str | None, sizes: tuple[str, ...], t
     if not is_onnx(model):
         raise click.BadParameter(f"{str(model)!r} is no .onnx file.", param_hint="'MODEL'")
 
-    def told(assumed: dict[str, int]) -> None:
-        found = ", ".join(f"{printable(name)}={size}" for name, size in assumed.items())
-        tell(f"Open sizes are taken to be {found}; --shape binds them")
-
-    page = export_page(model, title=title or model.stem, shapes=Given(sizes=sizes).shapes(), told=told)
+    page = export_page(model, title=title or model.stem, shapes=Given(sizes=sizes).shapes(), told=tell_assumed)
     if beside is not None:
         write_bytes(beside, page.weights, "--beside")
     write_text(html, page.html("" if beside is None else Path(beside).name), "--html")

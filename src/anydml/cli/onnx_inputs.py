@@ -1,8 +1,9 @@
-"""Shared parts of the commands on ONNX models: inputs from files or made up, open sizes, and the kind of a file."""
+"""Shared parts of the commands on ONNX models: inputs from files or made up, dynamic sizes, and the kind of a file."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,15 +16,19 @@ from anydml.cli.types import SIZE, printable
 from anydml.core.errors import IndexRangeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
 
     from anydml.onnx import Model
+    from anydml.onnx.checks import TensorInfo
 
-SIZES = "Bind open sizes of an ONNX model: batch=8, x=2,3. May be given again."
+SIZES = "Sizes of an ONNX model's dynamic dimensions: batch=8, or an input's: x=2,3. May be given again."
 SEED = "The seed of an ONNX model's inputs that are not given: 0 by default."
-INPUTS = "For an ONNX model, an input by its name: x=x.npy; or several by theirs: an .npz. May be given again."
+INPUTS = (
+    "For an ONNX model, an input by its name: x=x.npy, sr=16000, to=[6,1]; or several by theirs: an .npz. May be given "
+    "again."
+)
 
 
 STRICT = "Refuse nodes of an ONNX model that would run on the host, having no DirectML operator."
@@ -57,7 +62,7 @@ class Given:
         return bool(self.inputs or self.sizes or self.seed is not None)
 
     def shapes(self) -> dict[str, int | list[int]]:
-        """Open sizes and inputs' shapes: `batch=8`, `x=2,3`."""
+        """Dynamic sizes and inputs' shapes: `batch=8`, `x=2,3`."""
         found: dict[str, int | list[int]] = {}
         for text in self.sizes:
             name, sign, value = text.rpartition("=")
@@ -68,13 +73,17 @@ class Given:
             found[name] = int(parts[0]) if len(parts) == 1 else [int(part) for part in parts]
         return found
 
-    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The arrays of the files that were named."""
+    def arrays(self, inputs: Callable[[], Mapping[str, TensorInfo]]) -> dict[str, np.ndarray[Any, Any]]:
+        """The arrays of the files that were named, and those of numbers, which have the types of a model's inputs."""
         from anydml.onnx.tools.random_inputs import read_arrays
 
         found: dict[str, np.ndarray[Any, Any]] = {}
         for text in self.inputs:
             name, sign, path = text.partition("=")
+            literal = None if not sign or Path(text).is_file() or Path(path).exists() else _literal(path)
+            if literal is not None:
+                found[name] = _numbers(text, literal, inputs().get(name))
+                continue
             several = read_arrays(path) if sign and not Path(text).is_file() else read_arrays(text)
             if "" in several:
                 if not sign or Path(text).is_file():
@@ -90,6 +99,39 @@ class Given:
         return found
 
 
+def _literal(text: str) -> Any:
+    """A number or a list of them, as JSON has them; None for what is neither."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, (bool, int, float, list)) else None
+
+
+def _numbers(text: str, value: Any, info: TensorInfo | None) -> np.ndarray[Any, Any]:
+    """An array of numbers of the command line, of an input's type; which there is none of the model says itself."""
+    import numpy as np
+
+    try:
+        given = np.array(value)
+        dtype = given.dtype if info is None else info.element.dtype
+        with np.errstate(invalid="ignore", over="ignore"):  # of numbers that do not fit, which are seen to differ
+            found = given.astype(dtype)
+        is_kept = given.dtype.kind in "biuf" and (dtype.kind not in "biu" or bool(np.all(found == given)))
+    except (ValueError, TypeError, OverflowError):
+        is_kept = False
+    if not is_kept:
+        what = "an array" if info is None else f"an array of {dtype_name(info)}"
+        message = f"{text!r} is no number and no list of numbers that make {what}."
+        raise click.BadParameter(message, param_hint="'--input'")
+    return found
+
+
+def dtype_name(info: TensorInfo) -> str:
+    """NumPy's name of an input's type, or ONNX's of one that NumPy has not."""
+    return str(getattr(info.element, "dtype", info.element.name))
+
+
 seed_option = click.option("--seed", type=click.IntRange(0, 2**32 - 1), help=SEED)
 
 
@@ -101,23 +143,30 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say what inputs are to a command."""
     for option in (
         click.option("--shape", "sizes", metavar="NAME=SIZES", multiple=True, help=SIZES),
-        click.option("--input", "inputs", metavar="[NAME=]FILE", multiple=True, help=INPUTS),
+        click.option("--input", "inputs", metavar="[NAME=]FILE|NUMBERS", multiple=True, help=INPUTS),
     ):
         command = option(command)
     return command
 
 
+def tell_assumed(assumed: Mapping[str, int], shapes: Mapping[str, Sequence[int]]) -> None:
+    """Say what sizes were assumed for dynamic dimensions."""
+    from anydml.onnx.example_sizes import told
+
+    text = told(assumed, shapes)
+    tell(text[:1].upper() + text[1:])
+
+
 def feed(model: Model, given: Given, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs of a run: those of files, the others made up; open sizes that nothing binds are 2."""
+    """The inputs of a run: those of files, the others made up; dynamic sizes that nobody gives are assumed."""
     from anydml.onnx.tools.random_inputs import make_up, refuse_made_up
 
     missing = {name: info for name, info in model.inputs.items() if name not in arrays and not info.is_optional}
     if not missing or arrays.keys() - model.inputs.keys():  # which the model words
         return dict(arrays)
-    shapes, assumed = model.assume_shapes({name: array.shape for name, array in arrays.items()})
+    shapes, assumed = model.assume_shapes(arrays)
     if assumed:
-        told = ", ".join(f"{printable(name)}={size}" for name, size in assumed.items())
-        tell(f"Open sizes are taken to be {told}; --shape binds them")
+        tell_assumed(assumed, shapes)
     if needed := model.values_needed(shapes, arrays):
         raise refuse_made_up(model.name, needed)
     made = make_up(missing, shapes, model.index_limits(shapes), given.seed or 0, given.max_memory)

@@ -64,7 +64,7 @@ def run_onnx(
     loaded = (time.perf_counter() - start - model.compile_seconds) * 1000
     if not as_json:
         click.echo(f"Running on '{device.name} ({describe_engine(device.engine)})'")
-    arrays = given.arrays()
+    arrays = given.arrays(lambda: model.inputs)
     inputs = feed(model, given, arrays)
     with working(f"Running {printable(path.name)}"), made_up_told(inputs, arrays):
         outputs, samples = _repeat(model, inputs, timing)

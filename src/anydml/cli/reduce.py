@@ -118,13 +118,14 @@ def reduce(
       anydml reduce examples/models/crop.onnx --fails "anydml compare {}" --says "does not agree"
     """
     from anydml.onnx import reductions
+    from anydml.onnx.tools.report import inputs_of
 
     if not is_onnx(model):
         raise click.BadParameter("must be an ONNX model, *.onnx.", param_hint="'MODEL'")
     target = str(model.with_suffix(".reduced.onnx")) if output is None else output
     keep_model(model, output=target)
     judge, given = _Command(command, timeout, says), Given(inputs, sizes, seed, max_memory)
-    arrays, last = given.arrays(), ""
+    arrays, last = given.arrays(lambda: inputs_of(model)), ""
     found = reductions(model, judge, arrays, shapes=given.shapes(), seed=seed or 0, max_memory=max_memory)
     with contextlib.closing(found):
         try:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from anydml.core.errors import FAULT, MISSING, UNUSABLE, MissingDependencyError, ModelFileError, UnsupportedError
+from anydml.core.errors import (
+    FAULT,
+    MISSING,
+    UNUSABLE,
+    DynamicSizesError,
+    MissingDependencyError,
+    ModelFileError,
+    UnsupportedError,
+)
 
 INTERRUPTED = 130
 """128 and the number of SIGINT, as shells have it: 1 is a model's fault."""
@@ -10,8 +18,8 @@ _SERIOUS_FIRST = (UNUSABLE, FAULT, MISSING)
 
 
 def status_of(error: Exception) -> int:
-    """1 for what a model or description has at fault, 2 for a file that cannot be used, 3 for what is not here."""
-    if isinstance(error, ModelFileError):
+    """1 for a fault of a model or description, 2 for what cannot be used or lacks sizes, 3 for what is not here."""
+    if isinstance(error, (ModelFileError, DynamicSizesError)):
         return UNUSABLE
     return MISSING if isinstance(error, (MissingDependencyError, UnsupportedError)) else FAULT
 

@@ -194,6 +194,10 @@ class ModelError(DmlError, ValueError):
     """A model whose descriptions, bindings or data break rules. Nothing was written."""
 
 
+class DynamicSizesError(ModelError):
+    """A model with dynamic sizes that nobody gave, and that fits none of those tried. It may be sound."""
+
+
 def raise_description_faults(subject: str, faults: Sequence[Fault]) -> None:
     """Raise the right member of the family where there are faults: a matter of level alone, or of the description."""
     if faults:

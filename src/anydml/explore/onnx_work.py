@@ -264,7 +264,9 @@ class OnnxWork:
         told += [f"{report.unknown} known at a run alone"] if report.unknown else []
         if report.assumed:
             sizes = ", ".join(f"{tell(name, 40)}={size}" for name, size in list(report.assumed.items())[:4])
-            told.append(f"open sizes taken for {sizes}")
+            told.append(f"assumed {sizes}")
+        if report.doubt is not None:
+            told.append("whether it fits together depends on sizes: --shape gives them")
         return {"nodes": nodes, "types": types, "says": ", ".join(told), "faults": [str(one) for one in report.faults]}
 
     def _load(self, say: Say) -> Model:
@@ -273,16 +275,16 @@ class OnnxWork:
         return load(self._path, device=self._engine, shapes=self._given.shapes(), **options)
 
     def _inputs(self, model: Model) -> dict[str, Any]:
-        """Those of files, the others made up; open sizes that nothing binds are 2."""
-        arrays = self._given.arrays()
+        """Those of files, the others made up; dynamic sizes that nobody gives are assumed."""
+        arrays = self._given.arrays(lambda: model.inputs)
         missing = {name: info for name, info in model.inputs.items() if name not in arrays and not info.is_optional}
-        shapes, assumed = model.assume_shapes({name: array.shape for name, array in arrays.items()})
+        shapes, assumed = model.assume_shapes(arrays)
         try:
             if missing and (needed := model.values_needed(shapes, arrays)):
                 raise refuse_made_up(model.name, needed)
             made = make_up(missing, shapes, model.index_limits(shapes), self._given.seed or 0, self._given.max_memory)
         except ModelError as error:
-            raise assumed_told(error, assumed) from error
+            raise assumed_told(error, assumed, shapes) from error
         return {**arrays, **made}
 
     def _passes(self, say: Say) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from anydml.onnx.arguments import (
 )
 from anydml.onnx.checks import TensorInfo, check_graph, describe, ends_table
 from anydml.onnx.element_types import ELEMENT_TYPES
+from anydml.onnx.example_sizes import find_example, refuse_doubtful
 from anydml.onnx.lower.lowering_cache import Kept
 from anydml.onnx.lower.refusals import Refusal, Why
 from anydml.onnx.lower.trace import trace_all
@@ -47,7 +48,7 @@ from anydml.onnx.partition.segment import looks_at
 from anydml.onnx.program import Footprint, Program, Spares, footprint, not_exact
 from anydml.onnx.program_cache import Programs
 from anydml.onnx.read import read_model
-from anydml.onnx.shapes import Binder, assumed_told
+from anydml.onnx.shapes import Binder, assumed_told, refuse_large
 from anydml.onnx.signatures import result_types
 from anydml.onnx.tools.random_inputs import index_limits, make_up
 from anydml.runtime.call_cache import NamedCalls
@@ -228,6 +229,8 @@ class Model(Shown):
         }
         self._binder = Binder(source.name, self._declared, shapes)
         self._given = dict(shapes)
+        self._example: tuple[dict[str, tuple[int, ...]], dict[str, int]] | None = None
+        """Shapes for all inputs, once somebody asked for them, and the sizes assumed in them."""
         self.inputs: dict[str, TensorInfo] = {
             name: replace(info, shape=self._binder.shown(name)) for name, info in self._declared.items()
         }
@@ -289,14 +292,35 @@ class Model(Shown):
         """For those who make inputs up: those that nodes take for indices, and numbers that they are to lie below."""
         return index_limits(self.inputs, self._source, shapes, self.device, self._kept)
 
-    def assume_shapes(self, given: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-        """For those who make inputs up: a shape for each that must be given, and what open sizes were taken for.
+    def assume_shapes(self, given: Mapping[str, Any]) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+        """For those who make inputs up: a shape for each that must be given, and the sizes assumed in them.
 
-        `given` are the shapes of arrays that there are.
+        `given` are the arrays that there are. Of several sizes it is the first with which the nodes fit together
+        (`DynamicSizesError` where none was found).
         """
-        self._binder.bind(given)
-        bound = {**self._given, **given}
-        return Binder(self.name, self._declared, bound).assume(list(dict.fromkeys([*self._required, *given])))
+        if not given and self._example is not None:
+            return self._example
+        known = self._binder.bind({name: array.shape for name, array in given.items()})
+        binder = Binder(self.name, self._declared, {**self._given, **known})
+        names = list(dict.fromkeys([*self._required, *given]))
+        candidates = iter(binder.examples(names, self._source.model.metadata_props))
+        first = next(candidates)
+        if not first[1]:
+            return first
+        values = {
+            name: take_value(array, self.inputs[name], HOST)
+            for name, array in given.items()
+            if refuse_large(name, array.shape) is None
+        }
+        example = find_example(
+            itertools.chain([first], candidates),
+            lambda shapes: trace_all(self._source, shapes, values, self.device, kept=self._kept),
+        )
+        if example.doubtful:
+            raise refuse_doubtful(self.name, example)
+        if not given:
+            self._example = example.shapes, example.assumed
+        return example.shapes, example.assumed
 
     def values_needed(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> set[str]:
         """For those who make inputs up: those whose values a shape depends on, and that are not among these arrays."""
@@ -308,14 +332,14 @@ class Model(Shown):
 
     @property
     def schedules(self) -> Schedules:
-        """For each pass the route of the engine's decision table that it takes; open sizes are taken for 2.
+        """For each pass the route of the engine's decision table that it takes; dynamic sizes are assumed.
 
         Of a model in parts, those of all parts that are compiled.
         """
         return Schedules(itertools.chain.from_iterable(graph.schedules for graph in self._compiled()))
 
     def explain(self) -> GraphPicture:
-        """The nodes as DirectML's operators, and the passes over memory that they become; open sizes are taken for 2.
+        """The nodes as DirectML's operators, and the passes over memory that they become; dynamic sizes are assumed.
 
         Of a model in parts it has each of them, and what runs on the host between them. It prints as text; `.svg()`
         and `.html()` draw it, and a notebook shows it.
@@ -326,12 +350,12 @@ class Model(Shown):
         return compiled[0].explain()
 
     def _compiled(self) -> list[CompiledGraph]:
-        """The graph, or those of the parts that are compiled, for open sizes of 2 where none is there yet."""
+        """The graph, or those of the parts that are compiled, for assumed sizes where none is there yet."""
         shapes, assumed = self.assume_shapes({})
         try:
             program = self._program(shapes, {})
         except ModelError as error:
-            raise assumed_told(error, assumed) from error
+            raise assumed_told(error, assumed, shapes) from error
         if isinstance(program, Divided):
             if not program.has_run:
                 with contextlib.suppress(DmlError):  # the parts are told whatever they make of numbers made up

@@ -12,17 +12,16 @@ from anydml.arrays.view import describe
 from anydml.core.enum_parsing import suggest
 from anydml.core.errors import BindingError, DescriptionError, Fault, ModelError, printable, show
 from anydml.core.parse import read_int, read_ints
+from anydml.onnx.example_sizes import assignments, told
 from anydml.onnx.lower.tracer import MOST_FOLDED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from anydml.onnx.checks import TensorInfo
     from anydml.onnx.ir import Size
 
 _MOST = 2**32 - 1
-ASSUMED = 2
-"""The size that an open dimension is taken for where somebody asks before it is bound: 0 and 1 are indices into it."""
 _ANONYMOUS = ("?", "*", "-1", "None")
 """Names that exporters write where a size has none: two of them are two sizes."""
 
@@ -71,9 +70,11 @@ class Binder:
                     found.setdefault(size, set()).add(number)
         self._sizes |= {size: several.pop() for size, several in found.items() if len(several) == 1}
 
-    def assume(self, names: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-        """A shape for each of these inputs, and what open sizes were taken for that nobody bound."""
-        shapes, assumed = {}, dict[str, int]()
+    def examples(
+        self, names: Sequence[str], metadata: Mapping[str, str]
+    ) -> Iterator[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
+        """A shape for each of these inputs, and what sizes that nobody bound are in it; likely ones first."""
+        resolved = dict[str, tuple[int | str, ...]]()
         for name in names:
             sizes = self._resolved(name)
             if sizes is None:
@@ -81,9 +82,12 @@ class Binder:
                 raise DescriptionError(
                     self._subject, Fault(field=name, rule=rule, way_out=f"such as {printable(name)}=2,3")
                 )
-            assumed |= {size: ASSUMED for size in sizes if isinstance(size, str)}
-            shapes[name] = tuple(ASSUMED if isinstance(size, str) else size for size in sizes)
-        return shapes, assumed
+            resolved[name] = sizes
+        for found in assignments(list(resolved.values()), metadata):
+            yield (
+                {name: tuple(found[n] if isinstance(n, str) else n for n in sizes) for name, sizes in resolved.items()},
+                found,
+            )
 
     def resolve(self, shape: Sequence[Size] | None) -> tuple[Size, ...] | None:
         """A declared shape with the sizes that are bound."""
@@ -157,14 +161,12 @@ class Binder:
         raise BindingError(self._subject, fault)
 
 
-def assumed_told(error: ModelError, assumed: Mapping[str, int]) -> ModelError:
-    """An error of a model whose open sizes were taken for something: those may be its only reason."""
+def assumed_told(error: ModelError, assumed: Mapping[str, int], shapes: Mapping[str, Sequence[int]]) -> ModelError:
+    """An error of a model whose dynamic sizes were assumed: those may be its only reason."""
     if not assumed:
         return error
-    sizes = ", ".join(f"{printable(name)}={size}" for name, size in assumed.items())
-    told = f"open sizes were taken for {sizes}; --shape on the command line and shapes in Python bind them"
     first, *others = error.faults
-    way_out = f"{first.way_out}; {told}" if first.way_out else told
+    way_out = "; ".join(filter(None, (first.way_out, told(assumed, shapes))))
     return type(error)(error.subject, [replace(first, way_out=way_out), *others])
 
 

@@ -27,9 +27,9 @@ def export_page(
     *,
     title: str = "",
     shapes: Mapping[str, int | Sequence[int]] | None = None,
-    told: Callable[[dict[str, int]], object] = lambda _: None,
+    told: Callable[[dict[str, int], dict[str, tuple[int, ...]]], object] = lambda _assumed, _shapes: None,
 ) -> Page:
-    """The page of a model, whose open sizes are bound by `shapes`, and taken for 2 else: `told` is told of those.
+    """The page of a model, whose dynamic sizes are set by `shapes`, and assumed else: `told` is told of those.
 
     All nodes must be DirectML's: a browser has no host to run others on.
     """
@@ -37,7 +37,7 @@ def export_page(
         loaded = load(model, device=Device.over(WebGpuEngine.over(recording)), shapes=shapes, strict=True)
         sizes, assumed = loaded.assume_shapes({})
         if assumed:
-            told(assumed)
+            told(assumed, sizes)
         required = {name: info for name, info in loaded.inputs.items() if not info.is_optional}
         made = make_up(required, sizes, loaded.index_limits(sizes), 0, None)
         inputs = {name: DeviceArray.of(np.asarray(array), recording.name) for name, array in made.items()}

@@ -15,6 +15,7 @@ from anydml.core.errors import (
     MISSING,
     BindingError,
     DmlError,
+    DynamicSizesError,
     Fault,
     ModelError,
     UnsupportedError,
@@ -25,6 +26,7 @@ from anydml.core.memory import HOST, word_bytes
 from anydml.onnx.arguments import memory_told, take
 from anydml.onnx.checks import TensorInfo, check_names, element_of, ends_table, is_host_type
 from anydml.onnx.checks import describe as describe_output
+from anydml.onnx.example_sizes import find_example, refuse_doubtful
 from anydml.onnx.lower.refusals import Why
 from anydml.onnx.lower.trace import trace_all
 from anydml.onnx.partition.control_flow import told
@@ -127,21 +129,27 @@ class Report(Shown):
     faults: tuple[DmlError, ...]
     """The faults of its inputs and outputs."""
     assumed: Mapping[str, int] = field(default_factory=dict)
-    """Open sizes that nobody bound, and what they were taken for."""
+    """Dynamic sizes that nobody gave, and what they were assumed to be."""
     inputs: Mapping[str, TensorInfo] = field(default_factory=dict)
     """As they are declared."""
     outputs: Mapping[str, TensorInfo] = field(default_factory=dict)
     """As the nodes make them of these inputs, or as they are declared where that is not known."""
+    doubt: DynamicSizesError | None = None
+    """That none of the sizes tried fits, and what to give: whether the model is at fault is undetermined."""
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The inputs' shapes that it was checked with."""
 
     def __bool__(self) -> bool:
         return not self.status
 
     def __str__(self) -> str:
-        found = "can run" if self else f"{counted(sum(self.refused.values()) + len(self.faults), 'fault')}"
+        valid = "can run" if self.doubt is None else "undetermined"
+        found = valid if self else f"{counted(sum(self.refused.values()) + len(self.faults), 'fault')}"
         lines = [f"{self.file}: {found} at level {self.level}, {counted(len(self.nodes), 'node')}"]
         lines += [f"  {info}" for info in (*self.inputs.values(), *self.outputs.values())]
         lines += [f"  on the host: {kind} {count} times" for kind, count in self.hosted.items()]
         lines += [f"  {node.label}: {node.error}" for node in self.nodes if node.error is not None]
+        lines += [f"  {self.doubt}"] if self.doubt is not None else []
         return "\n".join([*lines, *(f"  {fault}" for fault in self.faults)])
 
     def _shown(self) -> Iterator[str | Table]:
@@ -196,7 +204,8 @@ class Report(Shown):
             "file": self.file,
             "feature_level": str(self.level),
             "lowest_level": str(self.lowest_level),
-            "valid": bool(self),
+            "valid": bool(self) if self.doubt is None or not self else None,
+            "undetermined": None if self.doubt is None else str(self.doubt),
             "unknown": self.unknown,
             "assumed": dict(self.assumed),
             "faults": [str(fault) for fault in self.faults],
@@ -215,8 +224,9 @@ def check(
 ) -> Report:
     """Find what each node of an ONNX model needs, and whether a device of a feature level has it. Nothing runs.
 
-    `shapes` binds open sizes as `load` does; one that nobody binds is taken for 2. `values` are those of inputs that
-    shapes depend on. `max_memory` is the most bytes that the model and what is computed for the check may take. With
+    `shapes` sets dynamic sizes as `load` does. Of one that nobody gives several are tried, and the first with which
+    the nodes fit together is taken; where none does, `doubt` says so. `values` are those of inputs that shapes depend
+    on. `max_memory` is the most bytes that the model and what is computed for the check may take. With
     `strict` a node that would run on the host, for want of an operator or of a type, is refused.
     """
     level = FeatureLevel(feature_level)
@@ -239,13 +249,22 @@ def _check(
     takes = hosts(source, is_strict=is_strict)
     faults = [fault for fault in faults if not is_host_type(fault.value, is_strict=is_strict)]
     arrays = _take_values(source, infos, values)
-    bound, assumed = _bind(source, infos, shapes, arrays)
     device = Device("reference")
     small = {name: array for name, array in arrays.items() if refuse_large(name, array.shape) is None}
-    found = trace_all(source, bound, small, device)
+    example = find_example(
+        _examples(source, infos, shapes, arrays), lambda each: trace_all(source, each, small, device)
+    )
+    bound, found = example.shapes, example.trace
     nodes = tuple(
         replace(
-            _judge(record, level, bound, told(record.node, source.opset), may_be_hosted=takes(record.node)),
+            _judge(
+                record,
+                level,
+                bound,
+                told(record.node, source.opset),
+                may_be_hosted=takes(record.node),
+                doubtful=example.doubtful,
+            ),
             makes=record.makes,
         )
         for record in found.records
@@ -254,7 +273,8 @@ def _check(
         faults = [BindingError(source.name, differing), *faults]  # the likely reason
     outputs = {name: _output(name, value, source) for name, value in found.outputs.items()}
     known = {name: info for name, info in outputs.items() if info is not None}
-    return Report(source.name, level, nodes, tuple(faults), assumed, infos, known)
+    doubt = refuse_doubtful(source.name, example) if example.doubtful else None
+    return Report(source.name, level, nodes, tuple(faults), example.assumed, infos, known, doubt, bound)
 
 
 def _output(name: str, value: Value | None, source: Source) -> TensorInfo | None:
@@ -266,6 +286,11 @@ def _output(name: str, value: Value | None, source: Source) -> TensorInfo | None
         return describe_output(info, source, "output")
     except DmlError:
         return None  # which is among the faults
+
+
+def inputs_of(model: Given) -> dict[str, TensorInfo]:
+    """A model's inputs as it declares them, those of types that no device takes left out."""
+    return _read_infos(read_model(model))[0]
 
 
 def _read_infos(source: Source) -> tuple[dict[str, TensorInfo], list[DmlError]]:
@@ -300,20 +325,27 @@ def _take_values(source: Source, infos: Mapping[str, TensorInfo], values: Mappin
     return {name: take(array, infos[name], HOST) for name, array in values.items() if name in infos}
 
 
-def _bind(
+def _examples(
     source: Source,
     infos: Mapping[str, TensorInfo],
     given: Mapping[str, int | Sequence[int]],
     arrays: Mapping[str, np.ndarray[Any, Any]],
-) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """A shape for each input, and the open sizes that were taken for something."""
+) -> Iterator[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
+    """Shapes for all inputs, and the sizes assumed in them, likely ones first."""
     shapes = Binder(source.name, infos, given).bind({name: array.shape for name, array in arrays.items()})
     binder = Binder(source.name, infos, {**given, **shapes})
-    return binder.assume([name for name, info in infos.items() if name in arrays or not info.is_optional])
+    names = [name for name, info in infos.items() if name in arrays or not info.is_optional]
+    return binder.examples(names, source.model.metadata_props)
 
 
 def _judge(
-    record: Record, level: FeatureLevel, shapes: Mapping[str, tuple[int, ...]], flow: str, *, may_be_hosted: bool
+    record: Record,
+    level: FeatureLevel,
+    shapes: Mapping[str, tuple[int, ...]],
+    flow: str,
+    *,
+    may_be_hosted: bool,
+    doubtful: frozenset[tuple[str, str]],
 ) -> NodeReport:
     refusal, note, is_known, is_hosted = record.refusal, record.note, True, False
     error = None if refusal is None else refusal.error
@@ -326,7 +358,10 @@ def _judge(
             note = f"known at a run: depends on the values of {names}{f'; {flow}' if flow else ''}"
             error, is_known = None, False
     elif refusal is not None and refusal.why is Why.EARLIER:
-        error, note, is_known = None, "not known: it depends on a node that cannot run, or is not known", False
+        error, note, is_known = None, "skipped: depends on a node above that failed or is undetermined", False
+    elif error is not None and (record.label, str(error)) in doubtful:
+        note = f"undetermined with the sizes assumed: {error.faults[0].rule}"
+        error, is_known = None, False
     elif may_be_hosted and refusal is not None and refusal.why is Why.DEVICE:
         if flow:
             return NodeReport(record.label, record.kind, record.name, (), None, flow, None, is_known=False)

@@ -1,0 +1,163 @@
+"""Models with dynamic sizes that nobody gives: some are assumed, and none is called faulty for a guess."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from onnx_saved import FLOAT, INT64, onnx, program, save  # isort: skip - it asks for onnx
+
+import anydml as dml
+import anydml.onnx as front
+from anydml.onnx.example_sizes import assignments
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+make = onnx.helper.make_node
+UNNAMED: Any = [None, 3, None, None]
+
+
+def windows(path: Path, sizes: Any, size: int = 8, channels: int = 3) -> Path:
+    """A network whose first window reaches over so many elements."""
+    weight = np.ones((2, channels, size, size), np.float32)
+    nodes = [make("Conv", ["x", "w"], ["c"], name="window", strides=[4, 4]), make("Relu", ["c"], ["y"])]
+    return save(path / "windows.onnx", nodes, {"x": (FLOAT, sizes)}, {"y": FLOAT}, {"w": weight})
+
+
+def one_length(path: Path) -> Path:
+    """A network that takes sequences of 7,777 alone, which nobody guesses."""
+    nodes = [make("Reshape", ["x", "to"], ["r"], name="form"), make("Relu", ["r"], ["y"])]
+    to = np.array([7, 1111], np.int64)
+    return save(path / "length.onnx", nodes, {"x": (FLOAT, ["batch", "n"])}, {"y": FLOAT}, {"to": to})
+
+
+def test_sizes_with_which_a_model_fits_together_are_assumed(tmp_path: Path) -> None:
+    path = windows(tmp_path, ["batch", 3, "h", "w"])
+    report = front.check(path)
+    assert report
+    assert (report.assumed, report.doubt) == ({"batch": 1, "h": 224, "w": 224}, None)
+    assert report.outputs["y"].shape == (1, 2, 55, 55)
+    options = "--shape batch=1 --shape h=224 --shape w=224"
+    told = f"assumed batch=1, h=224, w=224 for dynamic dimensions; set them with {options}"
+    assert told in program("check", path).output
+    for command in ("check", "run", "explain"):
+        result = program(command, path)
+        assert result.exit_code == 0, result.output
+        assert told[1:] in result.output.replace("\n", " ")
+        given = program(command, path, "--shape", "batch=2", "--shape", "h=16", "--shape", "w=9")
+        assert given.exit_code == 0
+        assert "ssumed" not in given.output
+
+
+def test_sizes_without_names_are_several_and_what_is_told_to_type_works(tmp_path: Path) -> None:
+    for name in (None, "?", "-1"):
+        path = windows(tmp_path, [name, 3, name, name])
+        result = program("check", path)
+        assert "assumed x[0]=1, x[2]=224, x[3]=224" in result.output
+        line = re.search(r"set them with (--shape .*)", result.output.replace("\n", " "))
+        assert line is not None
+        options = shlex.split(line[1].partition(" --shape x=")[0])[:2]
+        assert options == ["--shape", "x=1,3,224,224"]
+        for typed in (
+            options,
+            ["--shape", "x=2,3,48,192"],
+            [f"--shape=x[{i}]={n}" for i, n in ((0, 1), (2, 9), (3, 8))],
+        ):
+            for command in ("check", "run"):
+                found = program(command, path, *typed)
+                assert found.exit_code == 0, found.output
+                assert "ssumed" not in found.output
+
+
+def test_a_fault_of_every_size_is_a_fault(tmp_path: Path) -> None:
+    path = windows(tmp_path, ["batch", 3, "h", "w"], size=1, channels=5)
+    report = front.check(path)
+    assert (report.status, report.doubt) == (1, None)
+    assert [node.name for node in report.nodes if node.error] == ["window"]
+    assert program("check", path).exit_code == program("run", path).exit_code == 1
+
+
+def test_a_model_that_no_size_fits_is_undetermined(tmp_path: Path) -> None:
+    path = one_length(tmp_path)
+    report = front.check(path)
+    assert report.status == 0
+    assert report.doubt is not None
+    assert report.unknown == 2
+    assert "undetermined" in str(report)
+    result = program("check", path)
+    assert result.exit_code == 0
+    assert "undetermined: the sizes of its dynamic dimensions must be given" in result.output.replace("\n", " ")
+    data = json.loads(program("check", path, "--json").stdout)
+    assert data["valid"] is None
+    assert "--shape batch=2 --shape n=2" in data["undetermined"]
+    for command in ("run", "explain", "compare"):
+        refused = program(command, path)
+        assert refused.exit_code == 2, refused.output
+        assert "must be given" in refused.output
+    with pytest.raises(dml.DynamicSizesError, match="give those that it is made for, as in --shape batch"):
+        front.load(path).explain()
+    given = front.check(path, shapes={"batch": 7, "n": 1111})
+    assert given
+    assert given.doubt is None
+    assert program("run", path, "--shape", "batch=1", "--shape", "n=7777").exit_code == 0
+    assert program("check", path, "--shape", "batch=1", "--shape", "n=7").exit_code == 1
+
+
+def test_a_fault_beside_a_doubt_is_told(tmp_path: Path) -> None:
+    nodes = [
+        make("Reshape", ["x", "to"], ["r"], name="form"),
+        make("MatMul", ["a", "b"], ["m"], name="product"),
+        make("Add", ["r", "m"], ["y"]),
+    ]
+    constants = {"to": np.array([7, 1111], np.int64), "a": np.ones((2, 3), "f"), "b": np.ones((4, 2), "f")}
+    path = save(tmp_path / "both.onnx", nodes, {"x": (FLOAT, ["n"])}, {"y": FLOAT}, constants)
+    report = front.check(path)
+    assert report.status == 1
+    assert [node.name for node in report.nodes if node.error] == ["product"]
+    assert report.doubt is not None
+
+
+def test_a_models_metadata_is_asked_first(tmp_path: Path) -> None:
+    path = windows(tmp_path, ["batch", 3, "height", "width"])
+    model = onnx.load(path)
+    onnx.helper.set_model_props(model, {"imgsz": "[96, 64]", "stride": "32"})
+    onnx.save(model, path)
+    assert front.check(path).assumed == {"batch": 1, "height": 96, "width": 96}
+
+
+def test_assignments_are_tried_once_each() -> None:
+    found = list(assignments([("batch", 3, "h", "w"), ("batch", "n")], {}))
+    assert found[:2] == [dict.fromkeys(("batch", "h", "w", "n"), 2), {"batch": 1, "h": 224, "w": 224, "n": 224}]
+    assert all(one not in found[:i] for i, one in enumerate(found))
+    assert list(assignments([(2, 3)], {})) == [{}]
+    lengths = list(assignments([("n", "samples"), (2, "rows", 128)], {}))
+    assert {"n": 1, "samples": 512, "rows": 1} in lengths
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "told"),
+    [
+        ("to=[6,1]", 0, "float32[6,1]"),
+        ("to=[2.0, 3]", 0, "float32[2,3]"),
+        ("to=[6.5,1]", 2, "is no number and no list of numbers that make an array of int64"),
+        ("to=[[6],[1,2]]", 2, "is no number and no list"),
+        ('to=["6"]', 2, "is no number and no list"),
+        ("to=[1e30,1]", 2, "is no number and no list"),
+        ("to=6", 1, "input 'to' must have 1 dimensions"),
+        ("two=6", 1, "there is no input 'two'"),
+        ("to=[6,1", 2, "cannot be read"),
+    ],
+)
+def test_an_input_may_be_numbers(tmp_path: Path, given: str, status: int, told: str) -> None:
+    nodes = [make("Reshape", ["x", "to"], ["y"])]
+    path = save(tmp_path / "form.onnx", nodes, {"x": (FLOAT, [2, 3]), "to": (INT64, [2])}, {"y": FLOAT})
+    result = program("run", path, "--input", given)
+    assert (result.exit_code, told in result.output) == (status, True), result.output
+    if not status:
+        assert "as far as is known" not in program("check", path, "--input", given).output
