@@ -299,3 +299,14 @@ def test_what_is_bound_in_the_stead_of_others_is_looked_at(looks: list[int]) -> 
     step(55, np.array([[3]]), past_key0=own)  # which is no output: its cache is copied
     own[...] += 1
     step(56, np.array([[3]]), past_key0=own)
+
+
+def test_angles_are_looked_up_once_for_all_layers() -> None:
+    """At the same positions: a constant of equal layers is one, so that what is computed of it is the same."""
+    loaded = dml.onnx.load(grouped())
+    caches = {f"past_{part}{i}": np.zeros((1, SHARED, ROOM, SIZE), "float32") for i in range(LAYERS) for part in PARTS}
+    loaded.run({"ids": np.ones((1, 1), "int64"), "mask": np.ones((1, 9), "int64"), **caches})
+    program: Any = next(iter(loaded._programs.values()))
+    recipe = program.compiled.plan.tell().recipe
+    read = [view.sizes[-2:] for step in recipe.steps for view in step.sources]
+    assert read.count((ROOM, SIZE // 2)) == 2  # cosines and sines

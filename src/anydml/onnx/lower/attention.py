@@ -442,7 +442,7 @@ def group_query_attention(node: BoundNode) -> list[Value | None]:
 
 def _by_step(node: BoundNode, lengths: Value, count: int) -> Value:
     """The positions of so many queries in each batch."""
-    steps = node.tracer.fill(dml.fill_value_sequence, lengths.element, (1, count), 0, 1)
+    steps = node.tracer.count_up(lengths.element, count)
     return compute(node, dml.add, node.tracer.reshape(lengths, (lengths.count, 1)), steps)
 
 

@@ -116,6 +116,9 @@ class Pattern:
             return found if desc is None or found.desc == desc else Expression(graph, found.source, desc, found.slot)
 
         for step in self.steps:
+            if isinstance(step.node, ConstantNode):  # of equal layers the same
+                added.append(tracer.constant(step.node, step.descs))
+                continue
             several = graph.put(step.node, tuple(map(read, step.reads)), step.descs)
             if step.is_named:
                 tracer.name_node(several[0])

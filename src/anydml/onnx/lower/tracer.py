@@ -18,7 +18,7 @@ from anydml.core.enums import DataType
 from anydml.core.errors import DescriptionError, Fault, ModelError, UnsupportedError, printable
 from anydml.core.guards import tape_on
 from anydml.core.memory import packed_strides
-from anydml.core.symbolic_sizes import as_numbers, is_open
+from anydml.core.symbolic_sizes import as_numbers, is_open, name_of
 from anydml.graph.nodes import OperatorNode
 from anydml.graph.symbolic_folding import fold
 from anydml.onnx.element_types import element_of
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.api.expression import Expression
+    from anydml.graph.nodes import ConstantNode
     from anydml.onnx.element_types import ElementType
     from anydml.onnx.lower.bound_node import BoundNode
     from anydml.onnx.tensors import Beside
@@ -78,6 +79,10 @@ class Tracer:
         """By what was checked and the rule, what a gather made of it."""
         self.states: dict[str, np.ndarray[Any, Any]] = {}
         """By the name among the inputs, the key of a generator whose state each run gives."""
+        self._counted: dict[tuple[str, str], Value] = {}
+        """By type and count, the numbers from 0 on."""
+        self._constants: dict[int, tuple[ConstantNode, list[Expression]]] = {}
+        """By its id, each constant of patterns."""
         # NumPy computes what is known, of whatever level it would be: it is little, and no operator comes of it.
         self._host = device_named("reference")
         self.left = min(MOST_FOLDED_BYTES, beside.limit.left)
@@ -194,6 +199,15 @@ class Tracer:
         expression = function(sizes, *numbers, element.data_type, graph=self.graph)
         return Value(element, shape, None, self.name_node(expression))
 
+    def count_up(self, element: ElementType, count: int) -> Value:
+        """So many whole numbers from 0 on, [1, count]: every layer of a decoder asks for the same."""
+        key = element.name, name_of(count)
+        if key not in self._counted:
+            self._counted[key] = self.fill(dml.fill_value_sequence, element, (1, count), 0, 1)
+        found = self._counted[key]
+        self.folded |= found.is_known
+        return found
+
     def draw(self, shape: tuple[int, ...], seed: float | None) -> Value:
         """Random words, other ones at each run; of two draws with one seed the same."""
         if 0 in shape:
@@ -289,6 +303,12 @@ class Tracer:
             return Value.of(element, np.reshape(compute(), shape))
         describe(Graph(self._host))
         return Value(element, shape, Known(make=lambda: np.asarray(compute(), element.held), is_open=depends))
+
+    def constant(self, node: ConstantNode, descs: tuple[TensorDesc, ...]) -> list[Expression]:
+        """A constant that patterns of several nodes have, once."""
+        if (found := self._constants.get(id(node))) is None:
+            found = self._constants[id(node)] = node, self.graph.put(node, (), descs)
+        return found[1]
 
     def expression(self, value: Value) -> Expression:
         """The expression of a value, in whatever shape, and of whatever type of as many bits, the graph has it."""
