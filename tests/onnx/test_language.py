@@ -304,6 +304,52 @@ def test_gates(dtype: Any) -> None:
     _close(y, x + gate.astype(np.float64) * x[..., :1], tolerance)
 
 
+def _for_cuda(weights: Any, bits: int) -> Any:
+    """Weights (experts, columns, bytes) as CUDA's tensor cores read them: (experts, rows, bytes)."""
+    each = 8 // bits
+    fields = (weights[..., None] >> (bits * np.arange(each))) & (2**bits - 1)
+    count, columns, length = weights.shape[0], weights.shape[1], weights.shape[2] * each
+    rows, tile = 128 // bits, 64  # rows that an instruction takes, and those that lie together
+    pairs = np.arange(rows // 2).reshape(-1, 4).T.reshape(-1)  # each thread's are apart by 8
+    order = np.stack([2 * pairs, 2 * pairs + 1], 1).reshape(-1)
+    found = fields.reshape(count, columns, length // rows, rows)[..., order]
+    beside = 16 // bits
+    found = found.reshape(count, columns // beside, beside, length // tile, tile).swapaxes(2, 3)
+    words = found.reshape(-1, 32 // bits)
+    words = words[:, [0, 2, 4, 6, 1, 3, 5, 7] if bits == 4 else [0, 2, 1, 3]]
+    held = (words.reshape(-1, each) << (bits * np.arange(each))).sum(1)
+    return held.astype(np.uint8).reshape(count, length, columns // each)
+
+
+@pytest.mark.parametrize("mode", [-1, 1])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_weights_that_are_packed_for_cuda(bits: int, mode: int) -> None:
+    """GenAI's builder writes them for cuda; the default of weights_prepacked takes them by their shape."""
+    hidden, inner, count, each = 64, 128, 3, 8 // bits
+    weights = [RNG.integers(0, 256, shape, np.uint8) for shape in ((count, 2 * inner, hidden), (count, hidden, inner))]
+    first, second = (one[..., : one.shape[2] // each] for one in weights)
+    options = {"k": 2, "activation_type": "swiglu", "swiglu_fusion": 1, "expert_weight_bits": bits, "block_size": 32}
+    for tokens in (1, 5):
+        inputs: dict[str, Any] = {
+            "x": _floats(tokens, hidden), "scores": _floats(tokens, count),
+            "W1": first, "S1": _floats(count, 2 * inner, hidden // 32) / 64, "B1": None,
+            "W2": second, "S2": _floats(count, hidden, inner // 32) / 64,
+        }  # fmt: skip
+        given = {**inputs, "W1": _for_cuda(first, bits), "W2": _for_cuda(second, bits)}
+        _, (wanted,) = _answers("QMoE", inputs, ["y"], weights_prepacked=0, **options)
+        _, (found,) = _answers("QMoE", given, ["y"], weights_prepacked=mode, **options)
+        np.testing.assert_array_equal(found, wanted)
+    given["w1"] = given.pop("W1")
+    with pytest.raises(dml.DmlError, match=r"fc1_experts_weights must have the shape|must be initializers"):
+        _answers(
+            "QMoE",
+            {name: given[name] for name in ("x", "scores", "w1", "S1", "B1", "W2", "S2")},
+            ["y"],
+            weights_prepacked=mode,
+            **options,
+        )
+
+
 # What is wrong
 
 
@@ -328,7 +374,8 @@ def test_what_is_wrong_is_told() -> None:
         "S2": _floats(COUNT, HIDDEN),
     }  # fmt: skip
     _wrong("QMoE", packed, ["y"], "quant_type must be int: .* of types that DirectML lacks; quantise", quant_type="fp4")
-    _wrong("QMoE", packed, ["y"], "weights packed for one processor", weights_prepacked=1)
+    _wrong("QMoE", packed, ["y"], "weights of 16 columns of .* are not packed for CUDA", weights_prepacked=1)
+    _wrong("QMoE", packed, ["y"], "weights_prepacked must be -1, 0 or 1", weights_prepacked=2)
     _wrong("QMoE", {**packed, "S1": _floats(COUNT, 5)}, ["y"], r"fc1_scales must have the shape \(8, 16\)")
     _wrong("QMoE", packed, ["y"], "block_size must be 0, or a power of two", block_size=24)
     conv = {"x": _floats(1, 4, 3), "weight": _floats(4, 1, 3), "bias": None, "past": _floats(1, 4, 5)}

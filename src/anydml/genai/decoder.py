@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.core.device_memory import memories
-from anydml.core.errors import Fault, show
+from anydml.core.errors import Fault, printable, show
 from anydml.core.memory import HOST
 from anydml.genai.last_rows import ROWS, rows_at
 from anydml.genai.log import log_arrays, tells
@@ -126,7 +126,7 @@ class Decoder:
         fed |= {name: np.zeros(self._ones(name), self._types[name]) for name in _PRESET if name in missing}
         if missing := self._missing(fed):
             way_out = f"generator.set_model_input({show(missing[0])}, array) gives it"
-            rule = f"the model needs input {show(missing[0])}, which nobody gave"
+            rule = f"Missing Input: {printable(missing[0])}: the model needs it, and nobody gave it"
             raise refuse("Generator", missing[0], rule, way_out=way_out)
         if tells("model_input_values"):
             log_arrays("model_input_values", fed)

@@ -14,6 +14,7 @@ from anydml.core.enums import AxisDirection, DataType, IndexMode, ReduceFunction
 from anydml.onnx.element_types import FLOAT, element_of
 from anydml.onnx.lower.data_movement import convert, spread, transposed
 from anydml.onnx.lower.elementwise import compute
+from anydml.onnx.lower.interleaved_weights import can_be_interleaved
 from anydml.onnx.lower.reductions import reduce
 from anydml.onnx.lower.slicing import take
 from anydml.onnx.lower.values import Value
@@ -126,9 +127,10 @@ def mixture_quantised(node: BoundNode) -> list[Value]:
     if (kind := node.text("quant_type")) != "int":
         rule = f"quant_type must be int: weights of {kind} are of types that DirectML lacks"
         node.unsupported("quant_type", rule, "quantise the experts to 4 or 8 bits")
-    if node.integer("weights_prepacked") == 1:
-        rule = "weights packed for one processor are not supported"
-        node.unsupported("weights_prepacked", rule, "build the model with weights_prepacked=0")
+    if node.integer("weights_prepacked") not in (-1, 0, 1):
+        node.refuse(
+            "weights_prepacked", "weights_prepacked must be -1, 0 or 1", value=node.integer("weights_prepacked")
+        )
     for i in range(15, min(node.input_count, 21)):
         if node.optional(i) is not None:
             node.refuse(node.rules.inputs[i].name, f"{node.rules.inputs[i].name} is for a quant_type other than int")
@@ -225,7 +227,14 @@ def _experts(node: BoundNode, name: str, places: tuple[int, ...], sizes: tuple[i
     if length % each:
         node.refuse(names[0], f"a column of {names[0]} must be whole bytes of {bits} bits each", value=length)
     shapes = [(count, columns, length // each)]
-    if columns % each == 0:
+    if (mode := node.integer("weights_prepacked")) and can_be_interleaved(columns, length, bits):
+        if mode == 1 and not weights.is_known:
+            rule = "weights packed for CUDA must be initializers"
+            node.unsupported("weights_prepacked", rule, "build the model with weights_prepacked=0")
+    elif mode == 1:
+        rule = f"weights of {columns} columns of {length} numbers of {bits} bits are not packed for CUDA"
+        node.unsupported("weights_prepacked", rule, "build the model with weights_prepacked=0")
+    elif columns % each == 0:
         shapes.append((count, length, columns // each))
     node.check_shape(names[0], weights, *shapes, why=f", of {bits} bits")
     scale, zero, block = node.optional(places[2]), node.optional(places[3]), node.integer("block_size")

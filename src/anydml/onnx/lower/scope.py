@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.core.errors import Fault, UnsupportedError, printable
+from anydml.onnx.lower.interleaved_weights import interleaved
 from anydml.onnx.lower.refusals import UnknownError
 from anydml.onnx.tensors import decode_tensor
 
@@ -30,6 +31,7 @@ class Scope:
         self.known: dict[str, Value | None] = {"": None}
         """None for what a node that met with an error would have made."""
         self._tensors = {tensor.name: tensor for tensor in graph.initializer}
+        self._interleaved = interleaved(graph)
         self._own = {"", *self._tensors}
         """The values that are the same in every trace: an initializer may be given at a run."""
         self._absent: dict[str, tuple[str, int]] = {}
@@ -71,7 +73,8 @@ class Scope:
             raise UnsupportedError(source.name, Fault(field=name, rule=rule))
         if key not in self.kept:
             what = f"initializer '{printable(name)}'"
-            self.kept[key] = decode_tensor(self._tensors[name], source.name, what, source.beside)
+            found = decode_tensor(self._tensors[name], source.name, what, source.beside)
+            self.kept[key] = self._interleaved[name].plain(found) if name in self._interleaved else found
         found = self.known[name] = replace(self.kept[key].for_next_graph(), source=key)
         return found
 
