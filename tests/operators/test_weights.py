@@ -217,6 +217,12 @@ def test_columns_of_a_lane_each(lanes: int, monkeypatch: pytest.MonkeyPatch) -> 
             assert (np.abs(y - exact) <= 1.2e-7 * size).all(), one
             others, fed, *_ = one._replace(are_inputs=True).compile("cpu")
             assert np.array_equal(others(*fed), y), one
+        most, fed, *_ = case._replace(rows=FEW).compile("cpu")
+        with monkeypatch.context() as patch:
+            patch.setattr(programs, "get_num_threads", lambda: 16)
+            patch.setattr(programs, "SMALL", 0)
+            others, *_ = case._replace(rows=FEW).compile("cpu")
+        assert np.array_equal(most(*fed), others(*fed)), "units of fewer rows"
         many, fed, exact, size = case._replace(rows=FEW + 1).compile("cpu")
         with monkeypatch.context() as patch:
             patch.setattr(constants, "MOST_READ_OFTEN", -1)

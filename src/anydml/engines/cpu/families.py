@@ -438,6 +438,8 @@ class QuantFigures(Figures):
     few_rows_with_dots: Mapping[int, int] = {4: 8, 8: 4}
     """The same where the CPU has dot instructions: 4 and 6 by 2048 x 2048 of 8 bits take 0.87 and 1.33 ms so, and 0.97
     and 1.43 dequantised first."""
+    row_panels = 4
+    """The panels of columns whose scales are transposed in the time that a row is laid out in."""
     few_bytes = 8
     """The same of rows of bytes, by weights of 8 bits: 8 and 16 take 2.0 and 4.0 ms so, and 2.0 and 2.7."""
     few_bytes_with_dots = 32

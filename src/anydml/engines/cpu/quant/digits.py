@@ -149,12 +149,12 @@ class WeightItems(WorkItems):
         self.stage("left", self.m0 + row, 0, 1, self.k, self.memory.row, 0)
 
     def find_row(self, row: Value) -> tuple[Value, Value]:
-        """Where a row's elements and its scales lie: bytes as they are, and others in the scratch, computed."""
-        f, number = self.f, self.m0 + row
-        with f.when(self.of.is_rounded.eq(0)):
+        """Where a row's elements and its scales lie: as they are, or in the scratch where they have to be computed."""
+        f, number, is_computed = self.f, self.m0 + row, self.of.is_computed.ne(0)
+        with f.when(is_computed):
             self.stage_row(row)
-        octets, scales = (self.left.base(v) + number * self.left.on(v) for v in range(2))
-        return f.select(self.of.is_rounded.ne(0), octets, self.memory.row), scales
+        elements, scales = (self.left.base(v) + number * self.left.on(v) for v in range(2))
+        return f.select(is_computed, self.memory.row, elements), scales
 
 
 # A few rows times columns of weights of few bits, a unit of columns at a time. Compiled once for all.
@@ -166,9 +166,11 @@ class WeightItems(WorkItems):
 RECORD = Layout(
     "slots", "slot_count", "m", "n", "portions", "row_units", "column_units", "height", "some", "digits", "columns_of",
     "columns_low", "scalar_fallback", "left_at", "right_at", "result_at", "rank", "is_rounded",
+    "is_computed",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `height` are the rows of a unit, `some` those of `columns_of`, of
-which `columns_low` takes what is left, and `_at` the words at which sections stand."""
+which `columns_low` takes what is left, `_at` the words at which sections stand; and whether rows are bytes, or are
+computed before they are multiplied."""
 
 # Where things lie in a scratch: its lock, whether rows are odd, a row, the digits, sums and powers, the results.
 _ODD = 64
