@@ -230,6 +230,12 @@ class _Contestant:
 
     def peak(self) -> int:
         """Bytes of this process at most."""
+        try:  # what the C library tells begins with those of the process that started this one
+            found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        except OSError:
+            found = None
+        if found is not None:
+            return 1024 * int(found[1])
         from anydml.onnx.program import peak_of_process
 
         return peak_of_process() or 0

@@ -310,3 +310,30 @@ def test_angles_are_looked_up_once_for_all_layers() -> None:
     recipe = program.compiled.plan.tell().recipe
     read = [view.sizes[-2:] for step in recipe.steps for view in step.sources]
     assert read.count((ROOM, SIZE // 2)) == 2  # cosines and sines
+
+
+@pytest.mark.check_bounds
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("heads", [1, 3, 4, 7, 8, 13, 16, 20])
+def test_a_query_of_some_heads_that_share_a_cache(heads: int, dtype: str) -> None:
+    """Panels are as wide as there are heads, about; keys are of several chunks, and some rows of the cache unused."""
+    size, room, total, rng = 24, 600, 541, np.random.default_rng(heads)
+    query, keys, values = (rng.standard_normal((rows, size)).astype(dtype) for rows in (heads, room, room))
+    keys[total:] = np.nan  # which is not read
+    inputs = [info("qkv", dtype, [1, 1, (heads + 2) * size]), info("n", "int32", [1, 1]), info("t", "int32", [1])]
+    inputs += [info(name, dtype, [1, 1, room, size]) for name in ("k", "v")]
+    outputs = [info("y", dtype), info("k2", dtype), info("v2", dtype)]
+    options = {"num_heads": heads, "kv_num_heads": 1, "domain": "com.microsoft"}
+    graph = helper.make_graph(
+        [node("GroupQueryAttention", "qkv - - k v n t", "y k2 v2", **options)], "g", inputs, outputs
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    loaded = dml.onnx.load(helper.make_model(graph, opset_imports=opsets, ir_version=9))
+    packed = np.concatenate([query.reshape(-1), keys[total - 1], values[total - 1]])[None, None]
+    given = {"n": np.array([[total - 1]], "int32"), "t": np.array([total], "int32")}
+    found = loaded.run({"qkv": packed, "k": keys[None, None], "v": values[None, None], **given})["y"]
+    seen = [array.astype(np.float64) for array in (query, keys[:total], values[:total])]
+    scores = seen[0] @ seen[1].T / np.sqrt(size)
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    wanted = powers @ seen[2] / powers.sum(1, keepdims=True)
+    np.testing.assert_allclose(found.reshape(heads, size), wanted, atol=3e-6 if dtype == "float32" else 2e-3)
