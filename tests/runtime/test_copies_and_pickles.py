@@ -11,6 +11,7 @@ import inspect
 import pickle
 import re
 import sys
+import tempfile
 import threading
 import types
 import weakref
@@ -21,6 +22,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
+import genai_folders
 from anydml import DeviceArray
 from anydml.core.device_memory import memories
 from anydml.core.display import Shown
@@ -31,6 +33,7 @@ from onnx_models import slice_model
 
 pytest.importorskip("dask.array", reason="every door is open here")
 pytest.importorskip("distributed", reason="every door is open here")
+pytest.importorskip("tokenizers", reason="every door is open here")
 cloudpickle: Any = pytest.importorskip("cloudpickle", reason="Dask pickles with it")
 
 if TYPE_CHECKING:
@@ -61,8 +64,8 @@ def is_ours(cls: type) -> bool:
 
 
 CROP = str(MODELS / "crop.onnx")
-NEVER_MADE = {"Dimensions"}
-"""PyDirectML has the class, and no way to make one of it."""
+NEVER_MADE = {"Dimensions", "Images", "Audios", "MultiModalProcessor", "StreamingProcessor"}
+"""PyDirectML has the class, and no way to make one of it; GenAI's are refused."""
 ABSTRACT = {dml.OperatorDesc}
 
 
@@ -88,6 +91,7 @@ def roots() -> Iterator[Any]:
     yield from onnx_roots()
     yield from dxdispatch_roots()
     yield from pydirectml_roots()
+    yield from genai_roots()
     yield dml.dask.AnydmlPlugin()
     yield DeviceArray.of(X, memories.setdefault("double:0", DoubleMemory("double:0")).name)
 
@@ -137,6 +141,18 @@ def pydirectml_roots() -> Iterator[Any]:
     yield from (device, builder, desc, x, pooled, model, py.Binding(x, np.ones(16, "float32")), py.TensorData(X))
     yield from (py.TensorPolicy.default, py.Size2D(1, 2), py.FusedActivation(py.OperatorType.ACTIVATION_RELU))
     yield py.GRUOutputs(x, py.Expression())
+
+
+def genai_roots() -> Iterator[Any]:
+    og = dml.genai
+    with tempfile.TemporaryDirectory() as folder:
+        genai_folders.make_folder(Path(folder))
+        model = og.Model(folder)
+        tokenizer, params = og.Tokenizer(model), og.GeneratorParams(model)
+    tensors = og.NamedTensors()
+    tensors["x"] = X
+    yield from (model, model.config, tokenizer, tokenizer.create_stream(), params, og.Generator(model, params))
+    yield from (og.Adapters(model), tensors, og.Tensor(X))
 
 
 def example_of(cls: Any) -> Any:
@@ -196,6 +212,8 @@ def is_shared(value: Any) -> bool:
         dml.SymbolicGraph,
         dml.onnx.Model,
         dml.pydirectml.Model,
+        dml.genai.Model,
+        dml.genai.Tokenizer,
     )
     return isinstance(value, kinds)
 
@@ -257,9 +275,17 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "bind the arrays, or copies of them, to another": ("IOBinding",),
     "its copy() is another there, and its numpy() can be pickled": ("DeviceArray",),
     "share it, for threads may run it at once, or make another": ("InferenceSession",),
+    "share it, for threads may have generators of their own": ("genai.Model",),
+    "share it, or make another of the model's folder": ("Tokenizer",),
+    "make another by the tokenizer's create_stream()": ("TokenizerStream",),
+    "share them, or load their files for another model": ("Adapters",),
+    "append its get_sequence(0) to another": ("Generator",),
 }
 """What cannot be pickled, by the way out that is named: each holds memory's addresses, or code for one machine."""
-NEITHER_COPIED = ("CommandList", "DeviceArray", "IOBinding", "InferenceSession")
+NEITHER_COPIED = (
+    *("CommandList", "DeviceArray", "IOBinding", "InferenceSession"),
+    *("genai.Model", "Tokenizer", "TokenizerStream", "Adapters", "Generator"),
+)
 NOT_DEEP = (*NEITHER_COPIED, "BoundOperator")
 
 
@@ -293,14 +319,14 @@ MADE = [cls for cls in CLASSES if not issubclass(cls, dml.OperatorDesc) and cls.
 def test_a_copy_is_equal_and_apart_or_refused_with_the_way_out(cls: type) -> None:
     value, way_out = examples()[cls], way_out_of(cls)
     for name, way in DEEP.items():
-        if way_out and (name != "deepcopy" or cls.__name__ in NOT_DEEP):
+        if way_out and (name != "deepcopy" or names_of(cls) & {*NOT_DEEP}):
             with pytest.raises(TypeError, match=re.escape(way_out)):
                 way(value)
             continue
         check_copy(value, made := way(value))
         if not is_shared(value):
             assert_apart(value, made)
-    if cls.__name__ in NEITHER_COPIED:
+    if names_of(cls) & {*NEITHER_COPIED}:
         with pytest.raises(TypeError, match=re.escape(str(way_out))):
             copy.copy(value)
     else:

@@ -13,7 +13,7 @@ from anydml.core.errors import Fault, ModelFileError, show
 from anydml.core.files import read_plain
 from anydml.core.locks import make_lock
 from anydml.dxdispatch.flatbuffers import read_flat
-from anydml.genai.model import Model
+from anydml.genai.model import Loaded, Model
 from anydml.onnxruntime.ort_errors import InvalidGraph, NoSuchFile, refuse, refuse_type
 from anydml.onnxruntime.type_names import dtype_of
 
@@ -68,8 +68,10 @@ def _wrong(subject: str, rule: str, found: str = "") -> InvalidGraph:
     return InvalidGraph(subject, fault)
 
 
-class Adapters:
+class Adapters(Loaded):
     """A model's adapters by name: `adapters.load("travel.onnx_adapter", "travel")`."""
+
+    _instead = "share them, or load their files for another model"
 
     def __init__(self, model: Model) -> None:
         if not isinstance(model, Model):

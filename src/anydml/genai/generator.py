@@ -15,7 +15,7 @@ from anydml.genai.adapters import Adapters
 from anydml.genai.decoder import Decoder
 from anydml.genai.guidance import Guide
 from anydml.genai.log import log, log_arrays, tells
-from anydml.genai.model import Model
+from anydml.genai.model import Loaded, Model
 from anydml.genai.search import BeamSearch, Search
 from anydml.genai.tensors import NamedTensors, as_array
 from anydml.onnxruntime.ort_errors import refuse, refuse_type, told
@@ -103,11 +103,13 @@ class GeneratorParams:
         return {name: own if isinstance(own, bool) else float(own) for name, own in self._speculative.items()}
 
 
-class Generator:
+class Generator(Loaded):
     """Sequences that a model goes on with: tokens are appended, and the next ones chosen.
 
     Where a step fails, or is interrupted, the sequences are as they were before it, and may be gone on with.
     """
+
+    _instead = "append its get_sequence(0) to another"
 
     def __init__(self, model: Model, params: GeneratorParams) -> None:
         if not isinstance(model, Model):

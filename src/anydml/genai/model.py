@@ -62,8 +62,20 @@ class Cache:
     """Where it keeps the last tokens alone, as many as are seen; 0 for one that keeps all."""
 
 
-class Model:
+class Loaded:
+    """A model that a process has loaded, or what goes with one: neither copied nor pickled."""
+
+    _instead = ""
+    """What to do in place of a copy."""
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} can be neither copied nor pickled; {self._instead}")
+
+
+class Model(Loaded):
     """A folder's language model: `Model(folder)`, or `Model(config)`."""
+
+    _instead = "share it, for threads may have generators of their own, or make another of its folder"
 
     def __init__(self, config: Config | str | os.PathLike[str]) -> None:
         if not isinstance(config, (Config, str, os.PathLike)):

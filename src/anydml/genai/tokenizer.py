@@ -12,7 +12,7 @@ import numpy as np
 from anydml.core.errors import Fault, show
 from anydml.genai.chat_template import ChatTemplate, need
 from anydml.genai.config import FILE, Config, read_json, read_text
-from anydml.genai.model import Model
+from anydml.genai.model import Loaded, Model
 from anydml.genai.tensors import Tensor, as_array
 from anydml.onnxruntime.ort_errors import InvalidGraph, NoSuchFile, refuse, refuse_type
 
@@ -143,8 +143,10 @@ class SentencePieceCoder:
         return found if found != self._held.unk_id() or token == self._held.id_to_piece(found) else None
 
 
-class Tokenizer:
+class Tokenizer(Loaded):
     """A folder's tokenizer: `Tokenizer(model)`."""
+
+    _instead = "share it, or make another of the model's folder"
 
     def __init__(self, model: Model | Config | str | os.PathLike[str]) -> None:
         if not isinstance(model, (Model, Config, str, os.PathLike)):
@@ -293,8 +295,10 @@ class Tokenizer:
         return self._tag("eor")
 
 
-class TokenizerStream:
+class TokenizerStream(Loaded):
     """The text of one token after another: a character of several tokens comes with the last of them."""
+
+    _instead = "make another by the tokenizer's create_stream()"
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         if not isinstance(tokenizer, Tokenizer):
