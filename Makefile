@@ -18,7 +18,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # What is imported is compiled then: of most packages a small part.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help run test pytest test-gpu test-webgpu bench-language bench-webgpu lint written docs stress bench bench-gpu dist clean FORCE
+.PHONY: help run test pytest test-gpu test-torch test-webgpu bench-language bench-webgpu lint written docs stress bench bench-gpu dist clean FORCE
 
 help: ## this list, as `make` alone
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s%s\n", $$1, $$2}' Makefile
@@ -69,6 +69,10 @@ gpu-part-%:
 	  $(GPU_PYTHON) -m pytest -q -p no:cacheprovider -k cuda \
 	  $(ENGINE_TESTS) tests/operators/test_float64.py tests/onnx/test_conformance.py tests/onnx/test_model.py \
 	  tests/engines/cuda/test_arrays.py tests/engines/cuda/test_streams.py tests/engines/cuda/test_graphs.py tests/dask/test_cuda.py
+
+test-torch: $(VENV)/dev $(VENV)/extra-torch ## judge torch.compile's backend by all of PyTorch's OpInfos
+	$(PIP) -r requirements/opinfo.txt
+	PYTHONPATH=. $(BIN)/python -m tests.torch.opinfo
 
 lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## ruff and mypy
 	$(BIN)/ruff check .

@@ -18,7 +18,7 @@ LAYERS = [
     (["runtime"], "create, compile, bind, dispatch"),
     (["api", "explain"], "functions on arrays; pictures of operators and graphs"),
     (["__init__"], "the public names"),
-    (["onnx", "pydirectml"], "ONNX models; Microsoft's module"),
+    (["onnx", "pydirectml", "torch"], "ONNX models; Microsoft's module; torch.compile"),
     (["onnxruntime", "dask", "dxdispatch"], "ways in that run ONNX models too"),
     (["cli", "models"], "the command line; an old name"),
     (["explore", "genai"], "a local page; language models"),

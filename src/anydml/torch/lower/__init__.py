@@ -1,0 +1,25 @@
+"""ATen operators as DirectML's: a table by their names, of families."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anydml.torch.lower import (
+    attention,
+    convolution,
+    elementwise,
+    indexing,
+    movement,
+    normalization,
+    products,
+    reductions,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FAMILIES = (elementwise, reductions, products, convolution, normalization, attention, movement, indexing)
+LOWERINGS: dict[str, Callable[..., Any]] = {
+    f"aten.{name}": lowering for family in _FAMILIES for name, lowering in family.LOWERINGS.items()
+}
+"""By the name of an operator and its overload, what builds it: with a `Context` and the node's arguments."""

@@ -1,0 +1,260 @@
+"""A part of a model as one graph of DirectML's operators: built, compiled for all sizes or for those that come, run."""
+
+from __future__ import annotations
+
+import logging
+import operator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+import anydml
+from anydml.arrays.shared import SharedData
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.errors import DmlError, IndexRangeError
+from anydml.core.locks import make_lock
+from anydml.core.symbolic_sizes import Size, present
+from anydml.torch.bridge import Layout
+from anydml.torch.lower import LOWERINGS
+from anydml.torch.lower.context import DATA_TYPES, Context, NotLoweredError, cast, dml
+from anydml.torch.sizes import evaluate, hint, is_symbolic, symbol, symbols_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from anydml.api.builder import Graph
+    from anydml.api.expression import Expression
+
+LOG = logging.getLogger("anydml.torch")
+
+
+class RefusedError(Exception):
+    """A node that turned out not to be ours, and why."""
+
+    def __init__(self, node: Any, why: str) -> None:
+        super().__init__(why)
+        self.node, self.why = node, why
+
+
+class _Built(NamedTuple):
+    graph: Graph
+    outputs: list[Expression]
+    order: list[int]
+    """The inputs in the order of the graph's."""
+
+
+class _Runner(NamedTuple):
+    run: Callable[..., Any]
+    order: list[int]
+
+
+class GraphPart:
+    """Nodes of an FX graph that are one graph of ours."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Any],
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        device: str,
+        disabled: Iterable[str] = (),
+    ) -> None:
+        self.nodes, self.inputs, self.outputs = list(nodes), list(inputs), list(outputs)
+        self._device, self._disabled = device, tuple(disabled)
+        values = [node.meta["val"] for node in (*self.inputs, *self.nodes)]
+        several = [one for value in values for one in (value if isinstance(value, (list, tuple)) else (value,))]
+        self.symbols = sorted(set().union(*map(symbols_of, several)))
+        """The symbols of PyTorch that the part depends on."""
+        by_strides = not self.symbols
+        self._layouts = [Layout.of(node.meta["val"], by_strides=by_strides) for node in self.inputs]
+        self._results = [Layout.of(node.meta["val"], by_strides=False) for node in self.outputs]
+        self._constants: Mapping[Any, Any] = {}
+        self._lock = make_lock()
+        self._symbolic: _Runner | None = None
+        self._by_sizes: dict[tuple[int, ...], _Runner] = {}
+        self._is_symbolic = bool(self.symbols)
+        self._read = list(range(len(self.inputs)))
+        self.graphs: list[Any] = []
+        """What was compiled, for all sizes or for some."""
+
+    def freeze(self, constants: Mapping[Any, Any]) -> None:
+        """Make inputs whose tensors do not change part of the graph, which lays them out once."""
+        self._constants = {node: tensor for node, tensor in constants.items() if node in self.inputs}
+        self._read = [k for k, node in enumerate(self.inputs) if node not in self._constants]
+        self._symbolic, self._by_sizes, self.graphs = None, {}, []
+
+    # Building
+
+    def check(self, symbols: Mapping[str, int]) -> None:
+        """Build the graph, so that a node that turns out not to be ours is known."""
+        self._build({name: symbols[name] for name in self.symbols})
+
+    def _build(self, symbols: Mapping[str, Any]) -> _Built:
+        """The graph for certain sizes, or with no symbols for all of them."""
+        graph = anydml.Graph(self._device)
+        known = dict(symbols)
+        is_open = bool(self.symbols) and not symbols
+        found: dict[Any, Any] = {}
+        order: list[int] = []
+        waiting = self._read
+        while waiting:
+            later = []
+            for k in waiting:
+                value, layout = self.inputs[k].meta["val"], self._layouts[k]
+                names = {name for size in value.shape for name in symbols_of(size)}
+                own = {symbol(size) for size in value.shape}
+                if is_open and not names <= {*known, *own}:
+                    later.append(k)
+                    continue
+                found[self.inputs[k]] = _input(graph, f"x{k}", value, layout, known, is_open=is_open)
+                order.append(k)
+            if len(later) == len(waiting):
+                raise NotLoweredError("sizes that no input has by themselves")
+            waiting = later
+        for node, tensor in self._constants.items():
+            found[node] = _constant(graph, tensor)
+        for node in self.nodes:
+            found[node] = self._lower(graph, node, found, known)
+        outputs = []
+        for node, layout in zip(self.outputs, self._results, strict=True):
+            made = found[node]
+            outputs.append(made if layout.order is None else dml.transpose(made, layout.order))
+        return _Built(graph, outputs, order)
+
+    def _lower(self, graph: Graph, node: Any, found: Mapping[Any, Any], symbols: Mapping[str, Any]) -> Any:
+        if node.target is operator.getitem:
+            return found[node.args[0]][node.args[1]]
+
+        def argument(one: Any) -> Any:
+            if not isinstance(one, torch.fx.Node):
+                return evaluate(one, symbols)
+            return evaluate(one.meta["val"], symbols) if is_symbolic(one.meta["val"]) else found[one]
+
+        try:
+            args, named = _mapped(argument, list(node.args)), _mapped(argument, dict(node.kwargs))
+            context = Context(graph, node, lambda value: evaluate(value, symbols))
+            made = LOWERINGS[str(node.target)](context, *args, **named)
+            return _checked(context, made)
+        except NotLoweredError as error:
+            raise RefusedError(node, str(error)) from None
+        except DmlError as error:
+            raise RefusedError(node, str(error).partition("\n")[0]) from None
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError, OverflowError) as error:
+            # Arguments that a lowering does not know, as a later PyTorch may have: its own operator has them.
+            LOG.debug("%s could not be lowered", node.target, exc_info=True)
+            raise RefusedError(node, f"{type(error).__name__}: {error}") from None
+
+    # Running
+
+    def __call__(self, tensors: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
+        """The tensors of the outputs, for those of the inputs."""
+        arrays = [self._layouts[k].array(tensors[k]) for k in self._read]
+        found = self._run(arrays, tuple([symbols[name] for name in self.symbols]))
+        several = found if len(self.outputs) > 1 else (found,)
+        return [layout.tensor(one) for layout, one in zip(self._results, several, strict=True)]
+
+    def _run(self, arrays: Sequence[Any], sizes: tuple[int, ...]) -> Any:
+        if self._is_symbolic:
+            runner = self._symbolic
+            if runner is None:
+                runner = self._compile_symbolic()
+            if runner is not None:
+                try:
+                    return runner.run(*[arrays[k] for k in runner.order])
+                except IndexRangeError:
+                    raise
+                except DmlError as error:  # sizes of which something else is found than of those it was built for
+                    LOG.debug("compiled for the sizes %s alone: %s", sizes, error)
+        runner = self._by_sizes.get(sizes) or self._compile_for(sizes)
+        return runner.run(*[arrays[k] for k in runner.order])
+
+    def _compile_symbolic(self) -> _Runner | None:
+        with self._lock:
+            if self._symbolic is None and self._is_symbolic:
+                try:
+                    self._symbolic = self._runner(self._build({}))
+                except (DmlError, NotLoweredError, RefusedError) as error:
+                    LOG.debug("compiled for each set of sizes anew: %s", error)
+                    self._is_symbolic = False
+            return self._symbolic
+
+    def _compile_for(self, sizes: tuple[int, ...]) -> _Runner:
+        with self._lock:
+            if sizes not in self._by_sizes:
+                built = self._build(dict(zip(self.symbols, sizes, strict=True)))
+                self._by_sizes[sizes] = self._runner(built)
+            return self._by_sizes[sizes]
+
+    def _runner(self, built: _Built) -> _Runner:
+        places = {number: place for place, number in enumerate(self._read)}
+        compiled = built.graph.compile(built.outputs, disable_passes=self._disabled)
+        self.graphs.append(compiled)
+        return _Runner(compiled, [places[number] for number in built.order])
+
+
+def _mapped(function: Callable[[Any], Any], given: Any) -> Any:
+    """Arguments, and those in lists, each through a function."""
+    if isinstance(given, (list, tuple)):
+        return [_mapped(function, one) for one in given]
+    if isinstance(given, dict):
+        return {name: _mapped(function, one) for name, one in given.items()}
+    return function(given)
+
+
+def _input(
+    graph: Graph, name: str, value: Any, layout: Layout, symbols: dict[str, Any], *, is_open: bool
+) -> Expression:
+    """An input as it lies in memory, seen with its dimensions in PyTorch's order."""
+    sizes = list(value.shape) if layout.order is None else [value.shape[k] for k in layout.order]
+    made: Expression
+    if layout.strides is not None:
+        return graph.input(TensorDesc(layout.data_type, [int(one) for one in sizes], strides=layout.strides), name)
+    if is_open and any(map(is_symbolic, sizes)):
+        named = [
+            Size(own, example=hint(one)) if (own := symbol(one)) and own not in symbols else evaluate(one, symbols)
+            for one in sizes
+        ]
+        made = graph.input(layout.data_type, named, name)
+        for k, one in enumerate(sizes):
+            if (own := symbol(one)) is not None:
+                symbols.setdefault(own, made.sizes[k])
+    else:
+        made = graph.input(TensorDesc(layout.data_type, [evaluate(one, symbols) for one in sizes] or (1,)), name)
+    if layout.is_scalar:
+        return dml.reshape(made, ())  # type: ignore[no-any-return]  # an expression, as its argument is
+    return made if layout.order is None else dml.transpose(made, layout.inverse)
+
+
+def _constant(graph: Graph, tensor: Any) -> Expression:
+    """A tensor that nobody changes, of the same memory where it is packed."""
+    data_type = DATA_TYPES[tensor.dtype]
+    held = tensor.detach()
+    array = (held.view(torch.uint8) if held.dtype is torch.bool else held).contiguous().numpy()
+    if array.size <= 1:
+        return graph.constant(array)
+    shared = SharedData(array.nbytes, lambda: array)
+    return graph.constant(shared, desc=TensorDesc(data_type, array.shape))
+
+
+def _checked(context: Context, made: Any) -> Any:
+    """A lowering's result, of the type and sizes that PyTorch says."""
+    value = context.node.meta["val"]
+    if not isinstance(value, (list, tuple)):
+        return _check_one(context, made, None)
+    return tuple(None if one is None else _check_one(context, one, k) for k, one in enumerate(made))
+
+
+def _check_one(context: Context, made: Any, k: int | None) -> Any:
+    kind = context.data_type(k)
+    if made.data_type is not kind:
+        if str(context.dtype(k)) == "torch.bool" or made.data_type.is_float != kind.is_float:
+            raise NotLoweredError(f"a result of {made.data_type.name} where PyTorch has {context.dtype(k)}")
+        made = cast(made, kind)
+    wanted = [present(one) for one in context.sizes(k)]
+    found = [present(one) for one in made.sizes]
+    if wanted == found:
+        return made
+    if np.prod(wanted) == np.prod(found) == 1:
+        return dml.reshape(made, context.sizes(k))
+    raise NotLoweredError(f"a result of sizes {found} where PyTorch has {wanted}")
