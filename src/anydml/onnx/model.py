@@ -350,8 +350,16 @@ class Model(Shown):
         return compiled[0].explain()
 
     def _compiled(self) -> list[CompiledGraph]:
-        """The graph, or those of the parts that are compiled, for assumed sizes where none is there yet."""
+        """The graph, or those of the parts that are compiled, for assumed sizes where none is there yet.
+
+        What has run whole is not divided because assumed sizes do not fit together.
+        """
         shapes, assumed = self.assume_shapes({})
+        if self._divided is None:
+            with self._lock:
+                ready = [own.compiled for _, own in self._programs.items() if own.compiled is not None]
+                if ready and isinstance(self._programs.find(shapes, {}), Refusal):
+                    return ready[-1:]
         try:
             program = self._program(shapes, {})
         except ModelError as error:
