@@ -46,6 +46,21 @@ def test_what_is_written_into_frozen_weights_is_seen() -> None:
     assert len(compiled.programs) == 1
 
 
+def test_weights_are_laid_out_once_for_all_calls() -> None:
+    model, x = model_and_input()
+    compiled = Compiled(model)
+    with torch.no_grad():
+        compiled.check(x)
+        (program,) = compiled.programs
+        state = program._state
+        compiled.check(x)
+        assert program._state is state
+        model[0].weight.mul_(2)
+        compiled.check(x)
+    assert program._state is not state
+    assert state.steps[0].run is not program.parts[0]  # a call that began with it ends with it
+
+
 def test_frozen_weights_of_another_module() -> None:
     first, x = model_and_input()
     second, _ = model_and_input()

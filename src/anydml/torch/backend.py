@@ -149,6 +149,13 @@ class _Step(NamedTuple):
     drops: list[int]
 
 
+class _State(NamedTuple):
+    """What a call runs: a call that began with it ends with it, whatever is laid out anew meanwhile."""
+
+    steps: list[_Step]
+    frozen: _Frozen | None
+
+
 class Program:
     """An FX graph of ATen operators as parts, ours and PyTorch's by turns: planned when it is first called."""
 
@@ -161,7 +168,7 @@ class Program:
         self._steps: list[_Step] | None = None
         self._results: list[Any] = []
         self._count = 0
-        self._frozen: _Frozen | None = None
+        self._state: _State | None = None
         self._freezes = 0
         self.parts: list[GraphPart] = []
         """Those of ours."""
@@ -175,12 +182,12 @@ class Program:
         symbols = {
             name: int(values[k] if dim is None else values[k].shape[dim]) for name, (k, dim) in self._symbols.items()
         }
-        if self._steps is None or (self._frozen is not None and not self._frozen.holds(values)):
+        state = self._state
+        if state is None or (state.frozen is not None and not state.frozen.holds(values)):
             with self._lock:
-                self._prepare(values, symbols)
-        assert self._steps is not None  # noqa: S101 - for type checkers: it was planned above
+                state = self._prepare(values, symbols)
         values += [None] * (self._count - len(values))
-        for step in self._steps:
+        for step in state.steps:
             given = [values[k] for k in step.reads]
             made = step.run(given, symbols) if step.is_ours else step.run(*given)
             del given
@@ -192,12 +199,13 @@ class Program:
 
     # Planning
 
-    def _prepare(self, values: Sequence[Any], symbols: Mapping[str, int]) -> None:
+    def _prepare(self, values: Sequence[Any], symbols: Mapping[str, int]) -> _State:
         """Plan the parts once, and lay out frozen weights, anew where they changed."""
         if self._steps is None:
             self._plan(symbols)
-        elif self._frozen is None or self._frozen.holds(values):
-            return  # another thread was here first
+        state = self._state
+        if state is not None and (state.frozen is None or state.frozen.holds(values)):
+            return state  # another thread was here first
         self._freezes += 1
         several = []
         if self._freezes <= _MOST_FREEZES:
@@ -206,9 +214,11 @@ class Program:
                 if isinstance(one, torch.Tensor) and one.device.type == "cpu" and not one.is_inference():
                     several.append((k, one, one._version, one.data_ptr()))  # noqa: SLF001 - PyTorch's name
         constants = {self._placeholders[k]: tensor for k, tensor, _, _ in several}
-        for part in self.parts:
-            part.freeze(constants)
-        self._frozen = _Frozen(several) if several else None
+        assert self._steps is not None  # noqa: S101 - for type checkers: it was planned above
+        steps = [step._replace(run=step.run.frozen(constants)) if step.is_ours else step for step in self._steps]
+        self.parts = [step.run for step in steps if step.is_ours]
+        self._state = state = _State(steps, _Frozen(several) if several else None)
+        return state
 
     def _plan(self, symbols: Mapping[str, int]) -> None:
         graph, device = self._module.graph, self._device()

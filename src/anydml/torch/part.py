@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,11 +79,13 @@ class GraphPart:
         self.graphs: list[Any] = []
         """What was compiled, for all sizes or for some."""
 
-    def freeze(self, constants: Mapping[Any, Any]) -> None:
-        """Make inputs whose tensors do not change part of the graph, which lays them out once."""
-        self._constants = {node: tensor for node, tensor in constants.items() if node in self.inputs}
-        self._read = [k for k, node in enumerate(self.inputs) if node not in self._constants]
-        self._symbolic, self._by_sizes, self.graphs = None, {}, []
+    def frozen(self, constants: Mapping[Any, Any]) -> GraphPart:
+        """The same with inputs whose tensors do not change as part of the graph, which lays them out once."""
+        own = {node: tensor for node, tensor in constants.items() if node in self.inputs}
+        read = [k for k, node in enumerate(self.inputs) if node not in own]
+        made = copy.copy(self)
+        vars(made).update(_constants=own, _read=read, _lock=make_lock(), _symbolic=None, _by_sizes={}, graphs=[])
+        return made
 
     # Building
 
