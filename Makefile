@@ -21,7 +21,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 .PHONY: help run test pytest test-gpu test-torch test-webgpu bench-language bench-webgpu lint written docs stress bench bench-gpu dist clean FORCE
 
 help: ## this list, as `make` alone
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s%s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s%s\n", $$1, $$2}' Makefile
 	@sed -n 's/^## \{0,1\}//p' Makefile
 
 # The tests of a kernel: every case of the table, random descriptions, and shapes that take several tiles. Triton
