@@ -189,14 +189,14 @@ def test_numbers_of_decimals_are_no_modes() -> None:
 def test_modules_are_reachable_and_loaded_when_asked_for() -> None:
     pytest.importorskip("onnx", reason="anydml.onnx needs it")
     code = """import sys, anydml
-names = ("dask", "dxdispatch", "explain", "onnx", "onnxruntime", "pydirectml")
+names = ("dask", "dxdispatch", "explain", "genai", "onnx", "onnxruntime", "pydirectml")
 print([name for name in names if f"anydml.{name}" in sys.modules])
 print(set(names) <= set(dir(anydml)), [getattr(anydml, name).__name__ for name in names])
 print([name for name in dir(anydml) if name[0] != "_" and name not in (*anydml.__all__, *names)])"""
     found = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code
     loaded, reached, others = found.stdout.splitlines()
     assert loaded == "[]"
-    modules = ("dask", "dxdispatch", "explain", "onnx", "onnxruntime", "pydirectml")
+    modules = ("dask", "dxdispatch", "explain", "genai", "onnx", "onnxruntime", "pydirectml")
     assert reached == f"True {[f'anydml.{name}' for name in modules]}"
     assert others == "[]"
 

@@ -14,7 +14,7 @@ from anydml.genai.chat_template import ChatTemplate, need
 from anydml.genai.config import FILE, Config, read_json, read_text
 from anydml.genai.model import Loaded, Model
 from anydml.genai.tensors import Tensor, as_array
-from anydml.onnxruntime.ort_errors import InvalidGraph, NoSuchFile, refuse, refuse_type
+from anydml.onnxruntime.ort_errors import InvalidArgument, InvalidGraph, NoSuchFile, refuse, refuse_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,6 +141,10 @@ class SentencePieceCoder:
             return self._added[token]
         found: int = self._held.piece_to_id(token)
         return found if found != self._held.unk_id() or token == self._held.id_to_piece(found) else None
+
+
+class _NoTagError(InvalidArgument, AttributeError):
+    """A token that a model has not: `hasattr` finds none."""
 
 
 class Tokenizer(Loaded):
@@ -271,7 +275,7 @@ class Tokenizer(Loaded):
         if found is None:
             rule = f"this model has no token for the {_TAGS[name]}"
             way_out = f'config.overlay(\'{{"model": {{"{name}_token_id": ...}}}}\') names one'
-            raise refuse("Tokenizer", f"{name}_token_id", rule, way_out=way_out)
+            raise _NoTagError("Tokenizer", Fault(field=f"{name}_token_id", rule=rule, way_out=way_out))
         return found
 
     @property

@@ -38,7 +38,7 @@ from anydml.onnx.arguments import (
     run_into,
 )
 from anydml.onnx.checks import TensorInfo, check_graph, describe, ends_table
-from anydml.onnx.element_types import ELEMENT_TYPES
+from anydml.onnx.element_types import ELEMENT_TYPES, ForeignType
 from anydml.onnx.example_sizes import find_example, refuse_doubtful
 from anydml.onnx.lower.lowering_cache import Kept
 from anydml.onnx.lower.refusals import Refusal, Why
@@ -312,9 +312,16 @@ class Model(Shown):
             for name, array in given.items()
             if refuse_large(name, array.shape) is None
         }
+        foreign = {name for name, info in self._declared.items() if isinstance(info.element, ForeignType)}
         example = find_example(
             itertools.chain([first], candidates),
-            lambda shapes: trace_all(self._source, shapes, values, self.device, kept=self._kept),
+            lambda shapes: trace_all(
+                self._source,
+                {name: shape for name, shape in shapes.items() if name not in foreign},
+                {name: value for name, value in values.items() if name not in foreign},
+                self.device,
+                kept=self._kept,
+            ),
         )
         if example.doubtful:
             raise refuse_doubtful(self.name, example)
