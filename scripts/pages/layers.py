@@ -20,9 +20,9 @@ LAYERS = [
     (["__init__"], "the public names"),
     (["onnx", "pydirectml", "torch"], "ONNX models; Microsoft's module; torch.compile"),
     (["onnxruntime", "dask", "dxdispatch"], "ways in that run ONNX models too"),
+    (["genai"], "language models"),
     (["cli", "models"], "the command line; an old name"),
-    (["explore", "genai"], "a local page; language models"),
-    (["__main__"], "the program"),
+    (["explore", "__main__"], "a local page; the program"),
 ]
 _WIDTH, _ROW, _STEP, _LETTER = 760, 40, 46, 7.9
 

@@ -36,7 +36,7 @@ NAMED_AHEAD = {
     },  # attributes of the package
     "api/calls.py": {"dask"},  # whoever has an array of dask has dask
     "runtime/graph.py": {"dask"},
-    "cli/app.py": {"explore", "genai"},  # commands
+    "cli/app.py": {"explore"},  # commands
     **{f"onnx/{old}.py": {"onnxruntime"} for old in ("__init__", "__main__", "capi", "session")},
 }
 """The layers above that a module names in a string, to import them when they are first asked for."""

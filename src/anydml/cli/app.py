@@ -37,8 +37,11 @@ COMMANDS = {
     "support": "List the operators, and the types and dimensions that each takes.",
 }
 """Each command's first sentence: the list of commands imports none of them, which would take two fifths of its time."""
-_ELSEWHERE = {"explore": "anydml.explore.command"} | dict.fromkeys(("bench", "chat", "serve"), "anydml.genai.commands")
-"""Modules of commands that are not of this folder."""
+_ELSEWHERE = {
+    "explore": "anydml.explore.command",
+    **dict.fromkeys(("bench", "chat", "serve"), "anydml.cli.language_models"),
+}
+"""Modules of commands whose names are not theirs."""
 
 
 class _Failure(click.ClickException):

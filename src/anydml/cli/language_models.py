@@ -12,16 +12,12 @@ from anydml.cli.console import write_json
 from anydml.cli.progress import working
 from anydml.core.late_imports import import_alone
 from anydml.core.memory import word_bytes
-from anydml.genai.batching import Batcher
-from anydml.genai.bench import bench as measure
-from anydml.genai.chat import HELP, Conversation, converse, read_lines
-from anydml.genai.config import Config
-from anydml.genai.generator import GeneratorParams
-from anydml.genai.model import Model
-from anydml.genai.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from anydml.genai.generator import GeneratorParams
+    from anydml.genai.model import Model
 
 _LENGTH = 4096
 """Tokens of a prompt and its answer, where a model's context has room for more and nobody says how many."""
@@ -40,6 +36,9 @@ def _folder(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _load(folder: Path, device: str | None, threads: int | None, *, is_quiet: bool = False) -> Model:
+    import_alone("anydml.genai")
+    from anydml.genai import Config, Model  # its packages are not everybody's
+
     config = Config(folder)
     if device is not None:
         name, _, number = device.partition(":")
@@ -56,6 +55,8 @@ def _load(folder: Path, device: str | None, threads: int | None, *, is_quiet: bo
 
 
 def _params(model: Model, length: int | None, **options: Any) -> GeneratorParams:
+    from anydml.genai import GeneratorParams
+
     params = GeneratorParams(model)
     given = {name: value for name, value in options.items() if value is not None}
     if given.keys() & {"temperature", "top_p", "top_k"}:
@@ -101,6 +102,9 @@ def chat(
       anydml chat FOLDER --device webgpu --temperature 0.7
     """
     model = _load(folder, device, threads)
+    from anydml.genai.chat import HELP, Conversation, converse, read_lines
+    from anydml.genai.tokenizer import Tokenizer
+
     sampling = {"temperature": temperature, "top_p": top_p, "top_k": top_k, "random_seed": seed}
     params = _params(model, max_length, repetition_penalty=repetition_penalty, **sampling)
     conversation = Conversation(model, Tokenizer(model), params, system, max_tokens)
@@ -148,6 +152,7 @@ def serve(
       ANYDML_KEY=secret anydml serve FOLDER --host 0.0.0.0 --port 8080
     """
     import_alone("anydml.genai.server")
+    from anydml.genai.batching import Batcher
     from anydml.genai.server import serve as run  # whose packages the others do without
 
     model = _load(folder, device, threads)
@@ -189,6 +194,8 @@ def bench(
       anydml bench FOLDER --prompt 512 --tokens 128 --device cuda --json
     """
     model = _load(folder, device, threads, is_quiet=as_json)
+    from anydml.genai.bench import bench as measure
+
     found = measure(model, prompt, tokens, runs, batch)
     if as_json:
         write_json({"folder": str(folder), "device": model.session.device.name, "batch": batch, **found.data()})
