@@ -190,10 +190,11 @@ class _Side:
     def __init__(self, who: str, asked: dict[str, Any]) -> None:
         words = [sys.executable, "-m", "benchmarks.language", "--turn", who, json.dumps(asked)]
         self._who = who
-        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - words of our own
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - this module, and a turn of it
 
     def __call__(self, what: str) -> Any:
-        assert self._process.stdin is not None and self._process.stdout is not None  # noqa: S101, PT018 - for type checkers
+        assert self._process.stdin is not None  # noqa: S101 - for type checkers: a pipe was asked for
+        assert self._process.stdout is not None  # noqa: S101 - for type checkers: likewise
         time.sleep(REST)
         print(what, file=self._process.stdin, flush=True)
         if not (line := self._process.stdout.readline()):
@@ -249,7 +250,8 @@ class _Contestant:
         return self.take(self.given[:, : max(1, self.given.shape[1] - 13)])
 
     def take(self, given: Any) -> float:
-        raise NotImplementedError
+        """Seconds until the logits after these tokens are there."""
+        raise NotImplementedError  # a reader of weights takes no tokens
 
     def timed(self, step: Callable[[], object]) -> float:
         begun = time.perf_counter()

@@ -408,7 +408,7 @@ class InferenceSession:
                     if iobinding.run_step(self._model):
                         return
             except OutsideError:
-                pass  # as above
+                pass  # which another program computes
             except DmlError as error:
                 raise renamed(error) from error.__cause__
         out = iobinding.written()

@@ -254,7 +254,7 @@ class _SymbolicPlan(Generic[More]):
             if (found := self._at_scheduled(scheduled, given)) is not None:  # type: ignore[arg-type]  # none is None
                 self._tries = _FIRST_SCHEDULES
                 return found
-        numbers = self._tape.at(given)  # type: ignore[arg-type]  # as above
+        numbers = self._tape.at(given)  # type: ignore[arg-type]  # none is None, which was looked at
         if numbers is None:
             return None
         with self._lock, self._tape.reading(numbers):
@@ -267,7 +267,7 @@ class _SymbolicPlan(Generic[More]):
                 self._tries = 0
             else:
                 self._scheduled.append(made)
-                return self._at_scheduled(made, given)  # type: ignore[arg-type]  # as above
+                return self._at_scheduled(made, given)  # type: ignore[arg-type]  # none is None, as before
         return Found(more, self._maker(prepared, numbers))
 
     def _maker(self, prepared: Prepared, numbers: Sequence[Number]) -> Callable[[int | None], CompiledGraph]:

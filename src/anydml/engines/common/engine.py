@@ -136,8 +136,8 @@ class Engine(ABC):
 
     def open_series(
         self,
-        programs: Sequence[Program],  # noqa: ARG002 - as above
-        places: Sequence[Mapping[str, Place]],  # noqa: ARG002 - as above
+        programs: Sequence[Program],  # noqa: ARG002 - engines with open command lists read them
+        places: Sequence[Mapping[str, Place]],  # noqa: ARG002 - engines with open command lists read these
     ) -> OpenSeries | None:
         """The same of programs with open sizes, for all of these."""
         return None

@@ -8,17 +8,17 @@ from anydml.torch.lower import (
     attention,
     convolution,
     elementwise,
+    gemm,
     indexing,
     movement,
     normalization,
-    products,
     reductions,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FAMILIES = (elementwise, reductions, products, convolution, normalization, attention, movement, indexing)
+_FAMILIES = (elementwise, reductions, gemm, convolution, normalization, attention, movement, indexing)
 LOWERINGS: dict[str, Callable[..., Any]] = {
     f"aten.{name}": lowering for family in _FAMILIES for name, lowering in family.LOWERINGS.items()
 }

@@ -99,7 +99,7 @@ class Context:
 
     def full(self, number: float, data_type: DataType, sizes: Sequence[Any]) -> Expression:
         """One number in all places, which takes no memory."""
-        return dml.broadcast_to(self.constant(number, data_type), tuple(sizes))  # type: ignore[no-any-return]  # as above
+        return dml.broadcast_to(self.constant(number, data_type), tuple(sizes))  # type: ignore[no-any-return]  # an expression, as its argument is
 
 
 def cast(x: Any, data_type: DataType) -> Any:

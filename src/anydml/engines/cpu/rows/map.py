@@ -578,7 +578,7 @@ def _lengthen(loops: Loops, least: int) -> Loops:
 def word_of(node: Expr) -> int:
     """A number's bits, in the low bytes of a word; an integer that is an open size is written when it is known."""
     if is_open(node.value) and node.type is not None and not node.type.is_float:
-        value: int = node.value  # type: ignore[assignment]  # as good as a number
+        value: int = node.value  # type: ignore[assignment]  # an open size computes as a number does
         return value if node.type.size_in_bytes == 8 else value % 2 ** (8 * node.type.size_in_bytes)
     bits = number_of(node).tobytes().ljust(8, b"\0")
     return int.from_bytes(bits, "little", signed=True)
