@@ -67,7 +67,8 @@ WRONG: list[tuple[str, Callable[[Path], object]]] = [
     ("has no input 'ids'", model_of(lambda c: c["model"]["decoder"]["inputs"].update(input_ids="ids"))),
     ("no output 'p.0'", model_of(lambda c: c["model"]["decoder"]["outputs"].update(present_key_names="p.%d"))),
     ("inside of the folder", model_of(lambda c: c["model"]["decoder"].update(filename="../model.onnx"))),
-    ("type 'whisper' are not run here: they need speech", model_of(lambda c: c["model"].update(type="whisper"))),
+    ("type 'gemma4' are not run here: they need vision", model_of(lambda c: c["model"].update(type="gemma4"))),
+    ("type 'whisper' must have model.encoder.filename", model_of(lambda c: c["model"].update(type="whisper"))),
     (
         "provider 'quantum' has no device here",
         model_of(lambda c: c["model"]["decoder"]["session_options"].update(provider_options=[{"quantum": {}}])),

@@ -289,7 +289,7 @@ WRONG: list[tuple[str, Callable[[og.Model], object]]] = [
     ("there is no speculative option", lambda m: og.GeneratorParams(m).set_speculative_options(foo=1)),
     ("there is no adapter 'x'; load one first", lambda m: start(m).set_active_adapter(og.Adapters(m), "x")),
     ("has no processor of images or sound", lambda m: m.create_multimodal_processor()),
-    ("images are not read here", lambda m: og.Images.open("x.png")),
+    ("there is no file 'x.png'", lambda m: og.Images.open("x.png")),
     ("there is no tensor 'x'; there is none", lambda m: og.NamedTensors()["x"]),
     ("there is no log option 'loud'", lambda m: og.set_log_options(loud=True)),
 ]

@@ -16,7 +16,7 @@ from anydml.genai.adapters import Adapters
 from anydml.genai.config import Config
 from anydml.genai.generator import Generator, GeneratorParams
 from anydml.genai.log import set_log_callback, set_log_options
-from anydml.genai.media import Audios, Images, MultiModalProcessor, StreamingProcessor
+from anydml.genai.media import Audios, Images
 from anydml.genai.model import Model
 from anydml.genai.process import (
     INTERFACE,
@@ -33,6 +33,7 @@ from anydml.genai.process import (
     set_current_gpu_device_id,
     unregister_execution_provider_library,
 )
+from anydml.genai.processor import MultiModalProcessor, StreamingProcessor
 from anydml.genai.tensors import NamedTensors, Tensor
 from anydml.genai.tokenizer import Tokenizer, TokenizerStream
 

@@ -23,7 +23,7 @@ PROVIDERS = {"cpu": "CPU", "cuda": "CUDA", "dml": "Dml", "webgpu": "WebGpu"}
 """Providers with a device here, and how ONNX Runtime's names of them begin."""
 _NUMBERED = ("bos_token_id", "pad_token_id", "sep_token_id", "decoder_start_token_id", "vocab_size", "context_length")
 _DEFAULTS: dict[str, dict[str, str]] = {
-    "inputs": {
+    "decoder.inputs": {
         "input_ids": "input_ids",
         "embeddings": "inputs_embeds",
         "attention_mask": "attention_mask",
@@ -34,14 +34,23 @@ _DEFAULTS: dict[str, dict[str, str]] = {
         "past_sequence_length": "past_sequence_length",
         "current_sequence_length": "current_sequence_length",
         "total_sequence_length": "total_sequence_length",
+        "cache_indirection": "cache_indirection",
+        "encoder_hidden_states": "encoder_hidden_states",
     },
-    "outputs": {
+    "decoder.outputs": {
         "logits": "logits",
         "present_key_names": "present.%d.key",
         "present_value_names": "present.%d.value",
         "present_conv_names": "present_conv.%d",
     },
+    "encoder.inputs": {"audio_features": "audio_features"},
+    "encoder.outputs": {
+        "encoder_hidden_states": "encoder_hidden_states",
+        "cross_present_key_names": "present_key_cross_%d",
+        "cross_present_value_names": "present_value_cross_%d",
+    },
 }
+"""Names of inputs and outputs where the configuration has none, by the part of the model."""
 
 
 def provider_name(given: str) -> str:
@@ -234,10 +243,10 @@ class Config:
             raise _wrong(str(self.folder / FILE), "model.eos_token_id", rule, found)
         return several or [self.number("pad_token_id", 0)]
 
-    def names(self, which: str) -> dict[str, str]:
-        """The decoder's names of `inputs` or `outputs`."""
-        given = self.section("model", "decoder", which)
-        return {**_DEFAULTS[which], **{name: str(own) for name, own in given.items()}}
+    def names(self, which: str, part: str = "decoder") -> dict[str, str]:
+        """The names of `inputs` or `outputs` of a part of the model."""
+        given = self.section("model", part, which)
+        return {**_DEFAULTS[f"{part}.{which}"], **{name: str(own) for name, own in given.items()}}
 
     @property
     def search(self) -> SearchOptions:

@@ -17,8 +17,10 @@ from anydml.genai.guidance import Guide
 from anydml.genai.log import log, log_arrays, tells
 from anydml.genai.model import Loaded, Model
 from anydml.genai.search import BeamSearch, Search
+from anydml.genai.speech import SpeechEncoder
 from anydml.genai.tensors import NamedTensors, as_array
 from anydml.onnxruntime.ort_errors import refuse, refuse_type, told
+from anydml.onnxruntime.ort_value import on_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,6 +126,9 @@ class Generator(Loaded):
         is_shared = options.past_present_share_buffer and options.num_beams == 1
         sizes = options.batch_size, options.num_beams, options.max_length
         self._decoder = Decoder(model, *sizes, is_shared=is_shared, chunk_size=options.chunk_size)
+        self._encoder: SpeechEncoder | None = None
+        if "encoder" in model.parts:
+            self._encoder = SpeechEncoder(model, options.batch_size, options.num_beams)
         self._logits: Array | None = None
         """The logits that the next tokens are chosen by, where they are known."""
         self._is_ended = self._is_rewound = False
@@ -138,6 +143,9 @@ class Generator(Loaded):
         """Append tokens to the sequences, [n], or [batch_size, n], and take them in."""
         given = self._read_tokens(tokens)
         self._check_alive()
+        if self._encoder is not None and not self._encoder.found:
+            way_out = "generator.set_inputs(processor(prompt, audios=audios)) gives it"
+            raise refuse("Generator", "audio_features", "there must be sound before tokens", "none", way_out)
         search, options = self._search, self._options
         if search.length and options.rows > 1:
             way_out = "rewind_to(0) begins anew"
@@ -184,14 +192,23 @@ class Generator(Loaded):
         """Set inputs of the model by name, and append the tokens among them, `input_ids`."""
         if not isinstance(inputs, NamedTensors):
             raise refuse_type("Generator", "inputs", "NamedTensors", inputs)
-        for name in inputs.keys():  # noqa: SIM118 - NamedTensors are no dict
-            if name != "input_ids":
-                self.set_model_input(name, inputs[name])
+        given = {name: inputs[name] for name in inputs if name != "input_ids"}
+        if self._encoder is not None:
+            wanted = self._encoder.wanted
+            taken = {wanted[name]: given.pop(name) for name in list(given) if name in wanted}
+            with told():
+                self._decoder.extra.update(self._encoder.take(taken))
+        for name, value in given.items():
+            self.set_model_input(name, value)
         if "input_ids" in inputs:
             self.append_tokens(inputs["input_ids"])
 
     def set_model_input(self, name: str, value: Any) -> None:
         """Give the model an input that it has beside tokens, masks, positions and caches."""
+        if self._encoder is not None and name in self._encoder.wanted.values():
+            with told():
+                self._decoder.extra.update(self._encoder.take({name: value}))
+            return
         if name not in self.model.inputs:
             way_out = f"the model has {', '.join(map(show, list(self.model.inputs)[:8]))}"
             raise refuse("Generator", str(name), f"there is no input {show(name)}", way_out=way_out)
@@ -306,11 +323,13 @@ class Generator(Loaded):
 
     def get_input(self, name: str) -> Array:
         """An input of the model's last step."""
-        return self._looked(self._decoder.input(name), name, "input")
+        own = self._encoder.fed.get(name) if self._encoder is not None else None
+        return self._looked(self._decoder.input(name) if own is None else np.array(own), name, "input")
 
     def get_output(self, name: str) -> Array:
         """An output of the model's last step."""
-        return self._looked(self._decoder.output(name), name, "output")
+        own = self._encoder.found.get(name) if self._encoder is not None else None
+        return self._looked(self._decoder.output(name) if own is None else np.array(on_host(own)), name, "output")
 
     @staticmethod
     def _looked(found: Array | None, name: str, what: str) -> Array:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from anydml.core.errors import Fault, UnsupportedError, show
 from anydml.core.files import Files
+from anydml.core.memory import HOST
 from anydml.genai.config import FILE, PROVIDERS, Config
 from anydml.genai.last_rows import ROWS, with_rows
 from anydml.onnx.protobuf import ELEMENT_NUMBERS
@@ -16,21 +17,27 @@ from anydml.onnx.read import Source, read_model
 from anydml.onnxruntime.inference import InferenceSession
 from anydml.onnxruntime.options import GraphOptimizationLevel, SessionOptions
 from anydml.onnxruntime.ort_errors import InvalidGraph, NoSuchFile, refuse, refuse_type, renamed, told
+from anydml.onnxruntime.ort_value import OrtValue
 from anydml.onnxruntime.type_names import dtype_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
 
+    from anydml.genai.processor import MultiModalProcessor, StreamingProcessor
     from anydml.onnxruntime.description import NodeArg
 
 _NEEDS = {
     "vision": ("phi3v", "fara", "gemma3", "mistral3", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen3_5_moe"),
     "video": ("videochat_flash_qwen",),
     "vision and speech": ("gemma4", "phi4mm"),
-    "speech": ("whisper", "nemotron_speech", "parakeet_tdt"),
+    "speech as it is spoken": ("nemotron_speech", "parakeet_tdt"),
     "an encoder": ("marian-ssru",),
     "a pipeline of several models": ("decoder-pipeline",),
 }
+_PARTS = {"whisper": ("encoder",)}
+"""The models that a family has beside its decoder."""
 _ELSEWHERE = {family: needed for needed, families in _NEEDS.items() for family in families}
 """Families that this version does not run, and what they need."""
 _ATTENTIONS = {"MultiHeadAttention", "Attention", "PagedAttention", "SparseAttention", "DecoderMaskedSelfAttention"}
@@ -72,6 +79,30 @@ class Loaded:
         raise TypeError(f"a {type(self).__name__} can be neither copied nor pickled; {self._instead}")
 
 
+class Part:
+    """A model beside the decoder: an encoder of sound."""
+
+    def __init__(self, session: InferenceSession) -> None:
+        self.session = session
+        """What runs it."""
+        self.inputs = {arg.name: arg for arg in session.get_inputs()}
+        self.outputs = {arg.name: arg for arg in session.get_outputs()}
+        self.types = {name: dtype_of(number_of_type(arg)) for name, arg in self.inputs.items()}
+        """The elements that each input takes."""
+
+    def run(self, fed: Mapping[str, Any]) -> dict[str, Any]:
+        """Its outputs, in the device's memory."""
+        binding = self.session.io_binding()
+        kind, _, number = self.session.device.name.partition(":")
+        place = HOST if self.session.device.engine.memory == HOST else kind
+        for name, value in fed.items():
+            binding.bind_ortvalue_input(name, OrtValue(value))
+        for name in self.outputs:
+            binding.bind_output(name, place, int(number or 0))
+        self.session.run_with_iobinding(binding)
+        return dict(zip(binding.outputs, (value.held for value in binding.get_outputs()), strict=True))
+
+
 class Model(Loaded):
     """A folder's language model: `Model(folder)`, or `Model(config)`."""
 
@@ -87,7 +118,7 @@ class Model(Loaded):
             rule = f"models of type {show(self.config.type)} are not run here: they need {kind}"
             way_out = "its decoder alone runs by anydml.onnxruntime"
             raise renamed(UnsupportedError(self._file, Fault(field="model.type", rule=rule, way_out=way_out)))
-        self.session = self._load()
+        self.session = self._session("decoder", self._as_decoder(self._read("decoder", "model.onnx")))
         """The decoder's session."""
         self.inputs = {arg.name: arg for arg in self.session.get_inputs()}
         self.takes_rows = self.inputs.pop(ROWS, None) is not None
@@ -97,6 +128,8 @@ class Model(Loaded):
         self.context_length = self.config.number("context_length")
         self.caches = self._find_caches()
         """The tensors that a step hands to the next."""
+        self.parts = {part: Part(self._session(part, self._read(part))) for part in _PARTS.get(self.type, ())}
+        """The models beside the decoder: an encoder."""
         self._check()
 
     @property
@@ -111,31 +144,41 @@ class Model(Loaded):
         kind = self.session.device.name.partition(":")[0]
         return _NAMES[chosen] if chosen in _NAMES and kind == "cuda" else _TOLD.get(kind, kind.upper())
 
-    def create_multimodal_processor(self) -> NoReturn:
-        """Refused: images and sound are not read here."""
-        rule = f"a model of type {show(self.type)} has no processor of images or sound"
-        raise renamed(UnsupportedError("Model", Fault(field="model.type", rule=rule)))
+    def create_multimodal_processor(self) -> MultiModalProcessor:
+        """What makes inputs of prompts, images and sound."""
+        from anydml.genai.processor import MultiModalProcessor  # which takes models
 
-    def create_streaming_processor(self) -> NoReturn:
-        """Refused: speech is not read here."""
-        self.create_multimodal_processor()
+        return MultiModalProcessor(self)
+
+    def create_streaming_processor(self) -> StreamingProcessor:
+        """Refused: speech is not taken as it is spoken."""
+        from anydml.genai.processor import StreamingProcessor  # as above
+
+        return StreamingProcessor(self)
 
     # Loading
 
-    def _load(self) -> InferenceSession:
-        name = str(self.config.section("model", "decoder").get("filename", "model.onnx"))
-        path = self.config.path(name, "model.decoder.filename")
+    def _read(self, part: str, default: str = "") -> Source:
+        """The ONNX model of a part."""
+        field = f"model.{part}.filename"
+        name = str(self.config.section("model", part).get("filename", default))
+        if not name:
+            way_out = f"the folder's {part} is named there, as its decoder is"
+            raise self._wrong(field, f"a model of type {show(self.type)} must have {field}", way_out)
+        path = self.config.path(name, field)
         if name in self.config.model_data:
             with told():
-                source = self._from_bytes(name)
-        elif not path.is_file():
+                return self._from_bytes(name)
+        if not path.is_file():
             models = sorted(found.name for found in self.config.folder.glob("*.onnx"))
             way_out = f"the folder has {', '.join(map(show, models))}" if models else "the folder has no ONNX model"
-            rule = f"there is no file {show(name)}, which model.decoder.filename names"
-            raise NoSuchFile(self._file, [Fault(field="model.decoder.filename", rule=rule, way_out=way_out)])
-        else:
-            with told():
-                source = read_model(path, is_kept=True)
+            rule = f"there is no file {show(name)}, which {field} names"
+            raise NoSuchFile(self._file, [Fault(field=field, rule=rule, way_out=way_out)])
+        with told():
+            return read_model(path, is_kept=True)
+
+    def _as_decoder(self, source: Source) -> Source:
+        """A decoder with the input that says which rows to give logits of."""
         kinds = [node.op_type for node in source.model.graph.node]
         self.knows_lengths = "GroupQueryAttention" in kinds and not _ATTENTIONS.intersection(kinds)
         """Whether attention takes the length of each sequence, so that each may have its own."""
@@ -149,7 +192,10 @@ class Model(Loaded):
             if node.op_type == "GroupQueryAttention" and node.value("sliding_window_cache", 0)
             for name in node.input[3:5]
         }
-        return InferenceSession(source, self._options(), providers=self._providers())
+        return source
+
+    def _session(self, part: str, source: Source) -> InferenceSession:
+        return InferenceSession(source, self._options(part), providers=self._providers())
 
     def _from_bytes(self, name: str) -> Source:
         """A model of bytes, whose external data lies in the folder."""
@@ -168,10 +214,12 @@ class Model(Loaded):
             found.append((f"{PROVIDERS[name]}ExecutionProvider", options))
         return found or [("CPUExecutionProvider", {})]
 
-    def _options(self) -> SessionOptions:
+    def _options(self, part: str) -> SessionOptions:
         options = SessionOptions()
         known = SessionOptions.fields()
-        for name, value in self.config.section("model", "decoder", "session_options").items():
+        has_own = "session_options" in self.config.section("model", part)
+        given = self.config.section("model", part if has_own else "decoder", "session_options")
+        for name, value in given.items():
             if name == "provider_options" or value is None:
                 continue
             if name == "log_id":
