@@ -55,6 +55,7 @@ class Decoder:
         self._types = {name: dtype_of(number_of_type(arg)) for name, arg in model.inputs.items()}
         self._mask = np.zeros((batch, 0), np.int64)
         self._positions = np.zeros((batch, 1), np.int64)
+        self._one_row = rows_at(np.zeros((batch * beams, 1)), 1)
         self._held: dict[str, Any] = {}
         self._binding = model.session.io_binding()
         self._bindings: dict[int, IOBinding] = {}
@@ -62,6 +63,8 @@ class Decoder:
         self._last_from = 0
         """The length before the last step."""
         self._windows = [cache for cache in model.caches if cache.window]
+        self._shared = [cache for cache in model.caches if self._in_place(cache)]
+        self._growing = [cache for cache in model.caches if not self._in_place(cache)]
         self._before: dict[str, Any] = {}
         """What caches of windows held before the last step, where that took in several tokens after others."""
         self._fed: dict[str, Any] = {}
@@ -112,8 +115,9 @@ class Decoder:
         if beams is not None and self.length and not np.array_equal(beams, np.arange(self.rows)):
             self._held = {cache.past: self._reordered(cache, beams) for cache in self.model.caches}
         mask, positions, last = self._masked(tokens[:: self._beams])
-        fed = {self._ids: tokens, self._mask_name: np.repeat(mask, self._beams, 0)}
-        fed[self._position_name] = self._turned(np.repeat(positions, self._beams, 0))
+        fed = {self._ids: tokens, self._mask_name: self._each(mask)}
+        if self._position_name in self.model.inputs:
+            fed[self._position_name] = self._turned(self._each(positions))
         for name in (self._past_name, *self._total_names):
             if name in self.model.inputs:
                 count = self.length + (0 if name == self._past_name else new)
@@ -121,10 +125,10 @@ class Decoder:
         fed = {name: np.ascontiguousarray(fed[name], self._types[name]) for name in fed if name in self.model.inputs}
         fed.update(self.extra)
         if self.model.takes_rows:
-            fed[ROWS] = rows_at(np.repeat(last, self._beams)[:, None], new)
-        missing = self._missing(fed)
-        fed |= {name: np.zeros(self._ones(name), self._types[name]) for name in _PRESET if name in missing}
+            fed[ROWS] = self._one_row if new == 1 else rows_at(self._each(last)[:, None], new)
         if missing := self._missing(fed):
+            fed |= {name: np.zeros(self._ones(name), self._types[name]) for name in _PRESET if name in missing}
+        if missing and (missing := self._missing(fed)):
             way_out = f"generator.set_model_input({show(missing[0])}, array) gives it"
             rule = f"Missing Input: {printable(missing[0])}: the model needs it, and nobody gave it"
             raise refuse("Generator", missing[0], rule, way_out=way_out)
@@ -137,13 +141,17 @@ class Decoder:
         for label in ("model_output_shapes", "model_output_values"):
             if tells(label):
                 log_arrays(label, {name: on_host(value) for name, value in found.items()})
-        logits = self._last_logits(found[self._logits], np.repeat(last, self._beams))
+        logits = self._last_logits(found[self._logits], self._each(last))
         self._fed, self._found = fed, found
         self._hand_on(found)
         self._last_from = self.length
         self.length += new
         self._mask, self._positions = mask, positions[np.arange(self._batch), last][:, None]
         return logits
+
+    def _each(self, of_sequences: Array) -> Array:
+        """What there is of each sequence, for each of its beams."""
+        return of_sequences if self._beams == 1 else np.repeat(of_sequences, self._beams, 0)
 
     @property
     def _keeps_ends(self) -> bool:
@@ -176,7 +184,8 @@ class Decoder:
 
     def _hand_on(self, found: Mapping[str, Any]) -> None:
         """Let the next step read what this one wrote."""
-        self._held |= {cache.past: found[cache.present] for cache in self.model.caches if not self._in_place(cache)}
+        for cache in self._growing:
+            self._held[cache.past] = found[cache.present]
 
     def run_rows(self, tokens: Array, lengths: Array) -> Array:
         """A token for each of the first rows, which have so many tokens each; gives their logits.
@@ -207,24 +216,25 @@ class Decoder:
             _write(own[row : row + 1][place], given[from_row : from_row + 1])
 
     def _run(self, fed: Mapping[str, Any], held: Mapping[str, Any], binding: IOBinding) -> dict[str, Any]:
-        for name, value in {**held, **fed}.items():
-            if binding.inputs.get(name) is not value:  # a shared cache is bound once
-                binding.bind_ortvalue_input(name, OrtValue(value))
-        caches = {cache.present: held[cache.past] for cache in self.model.caches if self._in_place(cache)}
+        bound = binding.inputs
+        for values in (held, fed):
+            for name, value in values.items():
+                if bound.get(name) is not value:  # a shared cache is bound once
+                    binding.bind_ortvalue_input(name, OrtValue(value))
         if not binding.outputs:
             kind, _, number = self.model.session.device.name.partition(":")
             for name in self.model.outputs:
                 binding.bind_output(name, kind if self._memory != HOST else HOST, int(number or 0))
-        for name, value in caches.items():
-            if binding.outputs[name] is not value:
-                binding.bind_ortvalue_output(name, OrtValue(value))
+        for cache in self._shared:
+            if binding.outputs[cache.present] is not (value := held[cache.past]):
+                binding.bind_ortvalue_output(cache.present, OrtValue(value))
         self.model.session.run_with_iobinding(binding)
-        return dict(zip(binding.outputs, (value.held for value in binding.get_outputs()), strict=True))
+        return binding.results()
 
     def _check_growth(self, found: Mapping[str, Any], length: int) -> None:
         """Refuse a model that says otherwise than its configuration."""
-        for cache in self.model.caches:
-            if cache.axis is None or self._in_place(cache):
+        for cache in self._growing:
+            if cache.axis is None:
                 continue
             if (grown := found[cache.present].shape[cache.axis]) != length:
                 rule = f"output {show(cache.present)} must have grown to {length} tokens"

@@ -16,7 +16,7 @@ from anydml.core.symbolic_sizes import is_open, value_of
 from anydml.runtime.profiler_hook import WATCHER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from anydml.onnx.program import Program
     from anydml.runtime.replanning import Ready
@@ -46,9 +46,12 @@ class Steps:
         """The numbers that sizes of bound outputs have: these must be the same for other sizes."""
         self._in_place, self._shared = program.fields_in_place(arrays, results), {*program.shares.values()}
         self._series, self._scratch = ready.series.get(self._in_place), ready.temporary_size
+        self._moved = following.series(self._in_place)
+        """What moves a function of this one's own on to other sizes."""
         self._shapes = [value.shape for value in program.values]
         self._kept = [*arrays.values(), *(array for array, _ in bound)]
-        self._heads = [(x.dtype, x.shape, x.strides) for x in self._kept]
+        self._names = [*arrays]
+        self._heads = _heads(self._kept)
         spans = sorted((numpy_address(x), numpy_address(x) + x.nbytes) for x, _ in bound)
         self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
 
@@ -65,7 +68,7 @@ class Steps:
 
     def _take(self, changed: Mapping[str, Any]) -> bool:
         """Whether the arrays may stand where the earlier ones did; they do then."""
-        if [(x.dtype, x.shape, x.strides) for x in self._kept] != self._heads:
+        if _heads(self._kept) != self._heads:
             return False
         now, sizes = {**self._arrays, **changed}, list(self._sizes)
         for name, array in changed.items():
@@ -88,10 +91,9 @@ class Steps:
         if sizes != self._sizes and not self._size(sizes):
             return False
         self._arrays, self._sizes = now, sizes
-        self._kept[: len(now)] = now.values()
-        for place, name in enumerate(now):
-            if name in changed:
-                self._heads[place] = now[name].dtype, now[name].shape, now[name].strides
+        for name, array in changed.items():
+            place = self._names.index(name)
+            self._kept[place], self._heads[place] = array, array.shape
         return True
 
     def _size(self, sizes: list[int]) -> bool:
@@ -100,7 +102,8 @@ class Steps:
         numbers = following.numbers(sizes)
         if numbers is None or any(numbers[number] != own for number, own in self._fixed.items()):
             return False
-        self._series, self._scratch = following.series(self._in_place, numbers)
+        self._series = None if self._moved is None else self._moved(numbers)
+        self._scratch = value_of(following.scratch, numbers)
         if self._scratch > self._ready.temporary_size:  # what scratch memory is asked for by
             self._ready = self._ready._replace(temporary_size=self._scratch)
         for place in self._makes:
@@ -125,3 +128,8 @@ class Steps:
             return self._series(*given, *results, arena.owner) is None
         finally:
             arenas.give_back(arena)
+
+
+def _heads(arrays: Sequence[Any]) -> list[tuple[int, ...]]:
+    """What an array that is given other memory has changed; of what is seen otherwise, the binding keeps what it was."""
+    return [x.shape for x in arrays]

@@ -64,8 +64,10 @@ class Following(NamedTuple):
     """What belongs to the graph, with symbols."""
     numbers: Callable[[Sequence[int]], list[Number] | None]
     """All numbers for sizes of the symbols; None where something else is found of them."""
-    series: Callable[[frozenset[str], Sequence[Number]], tuple[Callable[..., Any] | None, int]]
-    """For numbers, a function of arrays that writes these outputs in place, and bytes of scratch memory."""
+    series: Callable[[frozenset[str]], Callable[[Sequence[Number]], Callable[..., Any]] | None]
+    """For numbers, a function of arrays that writes these outputs in place: the one before, changed."""
+    scratch: Number
+    """Bytes of scratch memory, with symbols."""
 
 
 class Ready(NamedTuple):
@@ -345,7 +347,8 @@ class _SymbolicPlan(Generic[More]):
             self._names,
             self._planned[0],
             functools.partial(self._numbers, scheduled),
-            functools.partial(_series, scheduled),
+            functools.partial(_movable, scheduled),
+            own.arena.size_in_bytes,
         )
         return Ready(scheduled.graph, scratch, needs, series, following)
 
@@ -362,12 +365,11 @@ class _SymbolicPlan(Generic[More]):
         return numbers
 
 
-def _series(
-    scheduled: _Scheduled, in_place: frozenset[str], numbers: Sequence[Number]
-) -> tuple[Callable[..., Any] | None, int]:
+def _movable(
+    scheduled: _Scheduled, in_place: frozenset[str]
+) -> Callable[[Sequence[Number]], Callable[..., Any]] | None:
     found = scheduled.series.get(in_place)
-    scratch = value_of(scheduled.plan.arena.size_in_bytes, numbers)
-    return None if found is None else found.at(numbers), scratch
+    return None if found is None else found.movable()
 
 
 def _number(size: OpenSize) -> int | float:

@@ -30,6 +30,9 @@ class OpenSeries(Protocol):
     def at(self, numbers: Sequence[int | float]) -> Callable[..., Any]:
         """The function for some sizes, given all numbers of their tape."""
 
+    def movable(self) -> Callable[[Sequence[int | float]], Callable[..., Any]]:
+        """The same for whoever runs one size at a time: a function for other sizes is the one before, changed."""
+
 
 class Program(ABC):
     """A primitive made ready to run."""
