@@ -304,8 +304,11 @@ def test_gates(dtype: Any) -> None:
     _close(y, x + gate.astype(np.float64) * x[..., :1], tolerance)
 
 
-def _for_cuda(weights: Any, bits: int) -> Any:
-    """Weights (experts, columns, bytes) as CUDA's tensor cores read them: (experts, rows, bytes)."""
+def _for_cuda(weights: Any, bits: int, *, alternate: bool = True) -> Any:
+    """Weights (experts, columns, bytes) as CUDA's tensor cores read them: (experts, rows, bytes).
+
+    Tiles of some columns alternate for compute capability 8.0, and do not for 9.0.
+    """
     each = 8 // bits
     fields = (weights[..., None] >> (bits * np.arange(each))) & (2**bits - 1)
     count, columns, length = weights.shape[0], weights.shape[1], weights.shape[2] * each
@@ -313,7 +316,7 @@ def _for_cuda(weights: Any, bits: int) -> Any:
     pairs = np.arange(rows // 2).reshape(-1, 4).T.reshape(-1)  # each thread's are apart by 8
     order = np.stack([2 * pairs, 2 * pairs + 1], 1).reshape(-1)
     found = fields.reshape(count, columns, length // rows, rows)[..., order]
-    beside = 16 // bits
+    beside = 16 // bits if alternate else 1
     found = found.reshape(count, columns // beside, beside, length // tile, tile).swapaxes(2, 3)
     words = found.reshape(-1, 32 // bits)
     words = words[:, [0, 2, 4, 6, 1, 3, 5, 7] if bits == 4 else [0, 2, 1, 3]]
@@ -350,6 +353,21 @@ def test_weights_that_are_packed_for_cuda(bits: int, mode: int) -> None:
         )
 
 
+@pytest.mark.parametrize("mode", [1, 2])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_products_with_weights_that_are_packed_for_cuda(bits: int, mode: int) -> None:
+    """What matmulnbits_weights_prepacked makes: the same bytes in another order, of the same shape."""
+    columns, length, block = 64, 192, 64
+    plain = RNG.integers(0, 256, (columns, length // block, block * bits // 8), np.uint8)
+    packed = _for_cuda(plain.reshape(1, columns, -1), bits, alternate=mode == 1).reshape(plain.shape)
+    assert not np.array_equal(packed, plain)
+    inputs: dict[str, Any] = {"a": _floats(3, length, dtype=HALF), "B": plain, "S": _floats(columns, 3, dtype=HALF)}
+    options = {"K": length, "N": columns, "bits": bits, "block_size": block}
+    _, (wanted,) = _answers("MatMulNBits", inputs, ["y"], **options)
+    _, (found,) = _answers("MatMulNBits", {**inputs, "B": packed}, ["y"], weight_prepacked=mode, **options)
+    np.testing.assert_array_equal(found, wanted)
+
+
 # What is wrong
 
 
@@ -378,6 +396,18 @@ def test_what_is_wrong_is_told() -> None:
     _wrong("QMoE", packed, ["y"], "weights_prepacked must be -1, 0 or 1", weights_prepacked=2)
     _wrong("QMoE", {**packed, "S1": _floats(COUNT, 5)}, ["y"], r"fc1_scales must have the shape \(8, 16\)")
     _wrong("QMoE", packed, ["y"], "block_size must be 0, or a power of two", block_size=24)
+    sizes = {"K": 64, "N": 16, "bits": 8, "block_size": 32}
+    given = {"a": _floats(1, 64), "B": np.zeros((16, 2, 32), np.uint8), "S": _floats(16, 2)}
+    _wrong("MatMulNBits", given, ["y"], r"weight_prepacked must be 0, 1 \(.*; got 3", weight_prepacked=3, **sizes)
+    few = {**given, "B": np.zeros((12, 2, 32), np.uint8), "S": _floats(12, 2)}
+    _wrong(
+        "MatMulNBits", few, ["y"], "of 12 columns .* are not packed for CUDA", weight_prepacked=1, **{**sizes, "N": 12}
+    )
+    given["b"] = given.pop("B")
+    _wrong(
+        "MatMulNBits", {name: given[name] for name in ("a", "b", "S")}, ["y"],
+        "must be initializers; build the model with matmulnbits_weights_prepacked=0", weight_prepacked=1, **sizes,
+    )  # fmt: skip
     conv = {"x": _floats(1, 4, 3), "weight": _floats(4, 1, 3), "bias": None, "past": _floats(1, 4, 5)}
     _wrong("CausalConvWithState", conv, ["y", "s"], r"past_state must have the shape \(1, 4, 2\), the state")
     _wrong("CausalConvWithState", conv, ["y", "s"], "an ndim of 2 is not supported", ndim=2)
@@ -474,7 +504,7 @@ def test_paged_attention(change: dict[str, Any], dtype: Any) -> None:
             rows[i] = np.concatenate([rows[i][..., :first], part], -1)
     wanted = [one.reshape(blocks * block, shared, width).copy() for one in made]
     for t, slot in enumerate(slots if inputs["slots"] is None else inputs["slots"]):
-        for cache, row in zip(wanted, (rows[1][t], value[t].reshape(shared, size)), strict=True):
+        for cache, row in zip(wanted, (rows[1][t].astype(dtype), value[t].reshape(shared, size)), strict=True):
             if slot >= 0 and not bits:
                 cache[slot] = row
             elif slot >= 0:

@@ -32,11 +32,15 @@ def decoder(
     slides: bool = True,
     states: bool = False,
     axes: bool = False,
+    bits: int = 0,
+    level: int = 0,
+    cache_bits: int = 0,
 ) -> bytes:
     """A decoder as GenAI's builder makes them: lengths come of the mask, some products have weights of 4 bits.
 
     With a `window` the first layer keeps no more keys, if it `slides`. A convolution before the layers has `states`.
-    `axes` is for tokens of three positions.
+    `axes` is for tokens of three positions. Weights of all products have `bits`, where they are given, their
+    activations `level` as accuracy_level, and caches `cache_bits`.
     """
     rng = np.random.default_rng(seed)
 
@@ -54,6 +58,19 @@ def decoder(
         *(node("Gather", "shape second", "all"), node("Cast", "all", "total", to=6)),
         node("Gather", "table input_ids", "h0"),
     ]
+
+    def product(x: str, name: str, y: str) -> Any:
+        """A product with weights of that name: of few bits, blocks of 16 with a scale and a zero point each."""
+        if not bits:
+            return node("MatMul", f"{x} {name}", y)
+        length, columns = tensors.pop(name).shape
+        tensors[name] = rng.integers(0, 256, (columns, length // 16, 2 * bits), np.uint8)
+        tensors[f"{name}scale"] = random(columns, length // 16) / 2**bits * 2
+        tensors[f"{name}zero"] = rng.integers(0, 256, (columns, -(-length // 16 * bits // 8)), np.uint8)
+        sizes = {"K": length, "N": columns, "bits": bits, "block_size": 16, "accuracy_level": level}
+        return node("MatMulNBits", f"{x} {name} {name}scale {name}zero", y, **sizes, domain="com.microsoft")
+
+    cache_type, cache_size = {0: (dtype, SIZE), 8: ("int8", SIZE), 4: ("uint8", SIZE // 2)}[cache_bits]
     inputs = [info("input_ids", "int64", ["b", "s"]), info("attention_mask", "int64", ["b", "t"])]
     inputs += [info("position_ids", "int64", ["b", "s"])] if positions else []
     inputs += [info("position_ids", "int64", [3, "b", "s"])] if axes else []
@@ -69,14 +86,14 @@ def decoder(
         outputs.append(info("present_conv.0", dtype, ["b", WIDTH, 2]))
     for i in range(LAYERS):
         for part in ("key", "value"):
-            inputs.append(info(f"past_key_values.{i}.{part}", dtype, ["b", SHARED, "p", SIZE]))
-            outputs.append(info(f"present.{i}.{part}", dtype, ["b", SHARED, "t", SIZE]))
+            inputs.append(info(f"past_key_values.{i}.{part}", cache_type, ["b", SHARED, "p", cache_size]))
+            outputs.append(info(f"present.{i}.{part}", cache_type, ["b", SHARED, "t", cache_size]))
         tensors |= {f"q{i}": random(WIDTH, WIDTH), f"k{i}": random(WIDTH, SHARED * SIZE)}
         tensors |= {f"v{i}": random(WIDTH, SHARED * SIZE)}
         tensors[f"o{i}"] = rng.integers(0, 256, (WIDTH, 1, WIDTH // 2), np.uint8)
         tensors[f"oscale{i}"] = random(WIDTH) / 8
         nodes.append(node("SimplifiedLayerNormalization", f"h{i} scale", f"x{i}", axis=-1))
-        nodes += [node("MatMul", f"x{i} {name}{i}", f"{name}m{i}") for name in "qkv"]
+        nodes += [product(f"x{i}", f"{name}{i}", f"{name}m{i}") for name in "qkv"]
         if axes:
             turned = {"mrope_section": [1, 2, 1], "num_heads": HEADS, "domain": "com.microsoft"}
             nodes.append(node("MRotaryEmbedding", f"qm{i} position_ids cos sin", f"qt{i}", **turned))
@@ -91,12 +108,17 @@ def decoder(
             options["do_rotary"] = 0
         if window:
             options |= {"local_window_size": window, "sliding_window_cache": int(slides and i == 0)}
+        if cache_bits:
+            given += " -" * (12 - len(given.split())) + " kscale vscale"
+            options |= {f"{part}_quant_type": "PER_CHANNEL" for part in "kv"} | {"kv_cache_bit_width": cache_bits}
+            tensors |= {f"{part}scale": np.full((SHARED, 1, SIZE), 8 / 2**cache_bits, "float32") for part in "kv"}
         nodes.append(node("GroupQueryAttention", given, made, **options))
-        packed = {"K": WIDTH, "N": WIDTH, "bits": 4, "block_size": WIDTH, "domain": "com.microsoft"}
+        packed: dict[str, Any] = {"K": WIDTH, "N": WIDTH, "bits": 4, "block_size": WIDTH, "accuracy_level": level}
+        packed["domain"] = "com.microsoft"
         nodes.append(node("MatMulNBits", f"a{i} o{i} oscale{i}", f"p{i}", **packed))
         nodes.append(node("Add", f"h{i} p{i}", f"h{i + 1}"))
     last = "plain" if adapters else "logits"
-    nodes += [node("SimplifiedLayerNormalization", f"h{LAYERS} scale", "y", axis=-1), node("MatMul", "y head", last)]
+    nodes += [node("SimplifiedLayerNormalization", f"h{LAYERS} scale", "y", axis=-1), product("y", "head", last)]
     if adapters:
         nodes.append(node("Add", "plain shift", "logits"))
         inputs.append(info("shift", dtype, [WORDS]))

@@ -275,8 +275,11 @@ class Model(Loaded):
         if not is_state:
             heads = self.config.section("model", "decoder").get("num_key_value_heads")
             size = self.config.section("model", "decoder").get("head_size")
-            known = (*shape[: rank - 3], shape[rank - 3] or heads, shape[rank - 2], shape[-1] or size)
-            for field, declared, own in (("num_key_value_heads", heads, known[-3]), ("head_size", size, known[-1])):
+            each = 2 if dtype_of(number_of_type(arg)) == "uint8" else 1  # numbers of 4 bits lie two to a byte
+            last = size // each if isinstance(size, int) else size
+            known = (*shape[: rank - 3], shape[rank - 3] or heads, shape[rank - 2], shape[-1] or last)
+            whole = known[-1] and known[-1] * each
+            for field, declared, own in (("num_key_value_heads", heads, known[-3]), ("head_size", size, whole)):
                 is_varied = self.type.startswith("gemma4") or len({str(i.shape) for i in self._likes(past)}) > 1
                 if rank == 4 and declared is not None and own != declared and not is_varied:
                     rule = f"{field} must be {own}, as input {show(past)} of the model has it"

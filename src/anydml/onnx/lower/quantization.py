@@ -16,6 +16,7 @@ from anydml.onnx.element_types import FLOAT, element_of, read_element_type
 from anydml.onnx.lower.data_movement import convert, spread
 from anydml.onnx.lower.elementwise import compute
 from anydml.onnx.lower.indexing import take_blocks
+from anydml.onnx.lower.interleaved_weights import can_be_interleaved
 from anydml.onnx.lower.slicing import take
 from anydml.onnx.lower.values import Known, Value
 
@@ -144,8 +145,7 @@ def matmul_bits(node: BoundNode) -> list[Value]:
     length, columns, bits, block = (node.integer(name) for name in ("K", "N", "bits", "block_size"))
     if bits not in _KINDS:
         node.unsupported("bits", f"weights of {bits} bits are not supported", "quantise them to 4 or 8")
-    if node.integer("weight_prepacked", 0):
-        node.unsupported("weight_prepacked", "weights packed for one processor are not supported", "set it to 0")
+    _check_prepacked(node, packed, columns, length, bits)
     if node.optional(4) is not None:
         node.unsupported("g_idx", "g_idx is not supported: blocks must follow one another")
     if block < 16 or block & (block - 1) or length < 1 or columns < 1:
@@ -208,6 +208,21 @@ def matmul_bits(node: BoundNode) -> list[Value]:
     if bias is not None:
         result = compute(node, dml.add, result, convert(node, bias, result.element))
     return [convert(node, result, a.element)]
+
+
+def _check_prepacked(node: BoundNode, packed: Value, columns: int, length: int, bits: int) -> None:
+    """Weights that lie as CUDA reads them are sorted as they are decoded: see `interleaved_weights.py`."""
+    if not (mode := node.integer("weight_prepacked", 0)):
+        return
+    way_out = "build the model with matmulnbits_weights_prepacked=0"
+    if mode not in (1, 2):
+        rule = "weight_prepacked must be 0, 1 (for CUDA's compute capability 8.0) or 2 (for 9.0)"
+        node.refuse("weight_prepacked", rule, value=mode)
+    if not can_be_interleaved(columns, length, bits):
+        rule = f"weights of {columns} columns of {length} numbers of {bits} bits are not packed for CUDA"
+        node.unsupported("weight_prepacked", rule, way_out)
+    if not packed.is_known:
+        node.unsupported("weight_prepacked", "weights packed for CUDA must be initializers", way_out)
 
 
 def _padded(node: BoundNode, rows: Value, length: int) -> Value:
