@@ -134,8 +134,8 @@ def test_a_gate_and_what_it_multiplies_stay_two_products(rows: int) -> None:
 
 def test_what_is_not_there_is_refused() -> None:
     weights = {"A": _random(1, 32), "B": np.zeros((4, 1, 8), np.uint8), "scales": _random(4)}
-    model = _model("com.microsoft.MatMulNBits", weights, ["y"], K=32, N=4, bits=2, block_size=32)
-    with pytest.raises(dml.UnsupportedError, match="weights of 2 bits are not supported"):
+    model = _model("com.microsoft.MatMulNBits", weights, ["y"], K=32, N=4, bits=3, block_size=32)
+    with pytest.raises(dml.UnsupportedError, match="weights of 3 bits are not supported"):
         load(model, strict=True).run(weights)
     model = _model("com.microsoft.MatMulNBits", weights, ["y"], K=32, N=4, bits=4, block_size=32)
     with pytest.raises(dml.ModelError, match=r"B must have the shape \(4, 1, 16\), as K, N, bits and block_size say"):
@@ -243,6 +243,9 @@ def test_rotary_embedding(interleaved: int) -> None:
         inputs = {"x": _random(2, 3, 12), "positions": positions.astype(np.int64), **caches}
         _compare(kind, inputs, ["y"], interleaved=interleaved)
         _compare(kind, {**inputs, "x": _random(2, 4, 3, 4)}, ["y"], interleaved=interleaved)
+    packed = {"num_heads": 3, "rotary_embedding_dim": 4, "is_packed_batching": 1}
+    inputs = {"x": _random(1, 12, 18), "positions": np.arange(12)[None] % 5, **caches}  # longer than the caches
+    _compare(kind, inputs, ["y"], interleaved=interleaved, **packed)
 
 
 @pytest.mark.parametrize("interleaved", [0, 1])

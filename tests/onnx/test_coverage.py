@@ -366,7 +366,10 @@ def test_zero_points_of_each_matrix_and_row(engine: str) -> None:
 @pytest.mark.parametrize("kind", ["int4", "uint4"])
 @pytest.mark.parametrize(
     ("shape", "axes", "block"),
-    [((9, 32), (0, 1), 16), ((9, 40), (0, -1), 32), ((4, 9, 32), (1, 2), 16), ((4, 40, 9), (2, 1), 16)],
+    [
+        *(((9, 32), (0, 1), 16), ((9, 40), (0, -1), 32), ((4, 9, 32), (1, 2), 16), ((4, 40, 9), (2, 1), 16)),
+        *(((3, 40), (1, 1), 16), ((20, 9, 2), (1, 0), 16)),
+    ],
 )
 def test_data_of_4_bits_that_a_run_gives(kind: str, shape: tuple[int, ...], axes: tuple[int, int], block: int) -> None:
     """ONNX Runtime has no arrays of 4 bits: there the data are a constant."""

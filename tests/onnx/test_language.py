@@ -353,6 +353,47 @@ def test_weights_that_are_packed_for_cuda(bits: int, mode: int) -> None:
         )
 
 
+def _fields(packed: Any, bits: int, count: int) -> Any:
+    """Numbers of few bits in the bytes of rows."""
+    found = (packed.reshape(len(packed), -1, 1) >> np.arange(0, 8, bits)) & (2**bits - 1)
+    return found.reshape(len(packed), -1)[:, :count].astype(np.float64)
+
+
+@pytest.mark.parametrize(
+    ("rows", "length", "block", "dtype"),
+    [(1, 256, 32, HALF), (1, 256, 32, np.float32), (2, 96, 16, HALF), (33, 100, 32, np.float32)],
+)
+@pytest.mark.parametrize(
+    ("bits", "groups", "zeros"),
+    [
+        *((2, "", ""), (2, "", "packed"), (2, "", "floats"), (4, "", ""), (4, "", "packed"), (8, "", "")),
+        *((4, "any", "packed"), (2, "any", "packed"), (8, "blocks", "floats"), (4, "any", "")),
+    ],
+)
+def test_products_with_weights_of_few_bits(
+    bits: int, groups: str, zeros: str, rows: int, length: int, block: int, dtype: Any
+) -> None:
+    """Weights, scales and zero points of the model or of the run; blocks follow one another, or g_idx says which."""
+    columns, count = 18, -(-length // block)
+    packed = RNG.integers(0, 256, (columns, count, block * bits // 8), np.uint8)
+    points = RNG.integers(0, 256, (columns, -(-count * bits // 8)), np.uint8)
+    scales = (RNG.random((columns, count)) / 2**bits).astype(dtype)
+    whole = np.full((columns, count), 2.0 ** (bits - 1))
+    if zeros:
+        whole = _fields(points, bits, count)
+    given: Any = points if zeros == "packed" else whole.astype(dtype) if zeros else None
+    order = np.arange(length) // block
+    order = RNG.integers(0, count, length) if groups == "any" else order
+    x = _floats(rows, length, dtype=dtype)
+    options = {"K": length, "N": columns, "bits": bits, "block_size": block}
+    numbers = _fields(packed, bits, length)
+    wanted = x.astype(np.float64) @ ((numbers - whole[:, order]) * scales[:, order].astype(np.float64)).T
+    for names in (("B", "S", "Z", "G"), ("B", "s", "z", "g"), ("b", "s", "z", "g")):
+        values = (packed, scales, given, order.astype(np.int32) if groups else None)
+        _, (found,) = _answers("MatMulNBits", {"a": x, **dict(zip(names, values, strict=True))}, ["y"], **options)
+        _close(found, wanted, 1e-3 if dtype is HALF else 4e-6)
+
+
 @pytest.mark.parametrize("mode", [1, 2])
 @pytest.mark.parametrize("bits", [4, 8])
 def test_products_with_weights_that_are_packed_for_cuda(bits: int, mode: int) -> None:

@@ -89,8 +89,6 @@ def rotary_embedding_by_sections(node: BoundNode) -> list[Value]:
 def _heads_turned(node: BoundNode, x: Value, cosine: Value, sine: Value) -> int:
     """The heads that ONNX Runtime's operators turn."""
     check_caches(node, cosine, sine)
-    if node.integer("is_packed_batching"):
-        node.unsupported("is_packed_batching", "is_packed_batching is not supported")
     heads = node.integer("num_heads")
     if len(x.shape) == 3 and heads < 1:
         heads = x.shape[2] // max(2 * cosine.shape[-1], 1)

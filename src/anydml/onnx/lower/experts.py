@@ -15,6 +15,7 @@ from anydml.onnx.element_types import FLOAT, element_of
 from anydml.onnx.lower.data_movement import convert, spread, transposed
 from anydml.onnx.lower.elementwise import compute
 from anydml.onnx.lower.interleaved_weights import can_be_interleaved
+from anydml.onnx.lower.quantization import unpacked
 from anydml.onnx.lower.reductions import reduce
 from anydml.onnx.lower.slicing import take
 from anydml.onnx.lower.values import Value
@@ -73,11 +74,11 @@ class Experts(NamedTuple):
             given = [weights, scale, *([] if zero is None else [zero])]
             found = node.tracer.apply(unpack, given, (rows, length), element=scale.element, folds=False)
             return convert(node, node.tracer.reshape(found, shape), like.element)
-        numbers = convert(node, _unpacked(node, weights, self.bits, length, rows), FLOAT)
+        numbers = convert(node, unpacked(node, weights, self.bits, length, rows), FLOAT)
         points = Value.of(FLOAT, 2 ** (self.bits - 1))
         if zero is not None:
             count, lines = (blocks, rows) if by_column else (columns, shape[0])
-            points = convert(node, _unpacked(node, zero, self.bits, count, lines), FLOAT)
+            points = convert(node, unpacked(node, zero, self.bits, count, lines), FLOAT)
             points = node.tracer.reshape(points, (rows, blocks, 1))
         apart = compute(node, dml.subtract, node.tracer.reshape(numbers, (rows, blocks, length // blocks)), points)
         by = convert(node, node.tracer.reshape(scale, (rows, blocks, 1)), FLOAT)
@@ -96,19 +97,6 @@ def _chosen(node: BoundNode, value: Value, chosen: Value | None) -> Value:
         return value
     shape = (chosen.count, *value.shape[1:])
     return node.tracer.apply(dml.gather, [value, chosen], shape, 0, IndexMode.CLAMP)
-
-
-def _unpacked(node: BoundNode, packed: Value, bits: int, count: int, rows: int) -> Value:
-    """Numbers of few bits, of which each row begins with a byte."""
-    each, width = 8 // bits, packed.count // rows
-    mask = Value.of(_UINT8, 2**bits - 1)
-    parts = []
-    for i in range(each):
-        moved = compute(node, dml.bit_shift_right, packed, Value.of(_UINT8, bits * i)) if i else packed
-        parts.append(node.tracer.reshape(compute(node, dml.bit_and, moved, mask), (rows, width, 1)))
-    joined = node.tracer.apply_to_list(dml.join, parts, (rows, width, each), 2) if each > 1 else parts[0]
-    flat = node.tracer.reshape(joined, (rows, width * each))
-    return take(node, flat, (0, 0), (rows, count), (1, 1)) if width * each != count else flat
 
 
 # The node types

@@ -140,19 +140,18 @@ _KINDS = {4: DataType.UINT4, 8: DataType.UINT8}
 
 
 def matmul_bits(node: BoundNode) -> list[Value]:
-    """MatMulNBits: A times weights of 4 or 8 bits, by columns, each block of which has a scale and a zero point."""
+    """MatMulNBits: A times weights of 2, 4 or 8 bits, by columns, each block of which has a scale and a zero point."""
     a, packed, scales, zeros, bias = node.input(0), node.input(1), node.input(2), node.optional(3), node.optional(5)
     length, columns, bits, block = (node.integer(name) for name in ("K", "N", "bits", "block_size"))
-    if bits not in _KINDS:
-        node.unsupported("bits", f"weights of {bits} bits are not supported", "quantise them to 4 or 8")
+    if bits not in (2, *_KINDS):
+        node.unsupported("bits", f"weights of {bits} bits are not supported", "quantise them to 2, 4 or 8")
     _check_prepacked(node, packed, columns, length, bits)
-    if node.optional(4) is not None:
-        node.unsupported("g_idx", "g_idx is not supported: blocks must follow one another")
     if block < 16 or block & (block - 1) or length < 1 or columns < 1:
         rule = "block_size must be a power of two from 16 on, and K and N at least 1"
         node.refuse("block_size", rule, value=block, found=str((length, columns, block)))
     count = -(-length // block)
-    node.check_shape("B", packed, (columns, count, block * bits // 8), why=_BY_SIZES)
+    row = count * block * bits // 8
+    node.check_shape("B", packed, (columns, count, row // count), why=_BY_SIZES)
     for name, given in (("scales", scales), ("zero_points", zeros)):
         if given is not None:
             is_bytes = given.element is UINT8
@@ -162,7 +161,16 @@ def matmul_bits(node: BoundNode) -> list[Value]:
         node.check_shape("bias", bias, (columns,), why=_BY_SIZES)
     scale = node.tracer.reshape(scales, (columns, count))
     whole = (columns, count * block)
-    rows = node.tracer.reshape(packed, (columns, count * block * bits // 8))
+    rows = node.tracer.reshape(packed, (columns, row))
+    if bits == 2:
+        bits, rows = 4, _widened(node, rows)
+        zeros = _wide_zeros(node, zeros, columns, count)
+    if a.shape[-1:] != (length,):
+        node.refuse("A", f"A must have rows of K = {length}", value=a.shape)
+    if (groups := node.optional(4)) is not None:
+        node.check_shape("g_idx", groups, (length,), (count * block,), why=", a block for each number of a column")
+        found = _product_by_groups(node, a, rows, scale, zeros, groups, bits)
+        return [_with_bias(node, found, bias, a)]
 
     is_packed = zeros is not None and not zeros.element.data_type.is_float
     traits = node.tracer.graph.device.engine.traits
@@ -188,8 +196,6 @@ def matmul_bits(node: BoundNode) -> list[Value]:
         by_block = node.tracer.reshape(compute(node, dml.multiply, apart, scale), (columns, count, 1))
         weights = compute(node, dml.add, node.tracer.reshape(weights, (columns, count, block)), by_block)
         weights = node.tracer.reshape(weights, whole)
-    if a.shape[-1:] != (length,):
-        node.refuse("A", f"A must have rows of K = {length}", value=a.shape)
     flat = node.tracer.reshape(a, (a.count // length, length))
     is_whole = whole[1] == length and has_way(block, count, traits.weight_only_blocks.get(bits, BLOCKS[0]))
     is_whole = is_whole and (zeros is None or is_packed)
@@ -204,10 +210,69 @@ def matmul_bits(node: BoundNode) -> list[Value]:
         flat = node.tracer.apply(functools.partial(_round_rows, block), [flat], flat.shape)
     flat = convert(node, flat, weights.element)
     found = node.tracer.apply(dml.gemm, [flat, weights], (flat.shape[0], columns), trans_b="TRANSPOSE")
-    result = node.tracer.reshape(found, (*a.shape[:-1], columns))
+    return [_with_bias(node, found, bias, a)]
+
+
+def _with_bias(node: BoundNode, found: Value, bias: Value | None, a: Value) -> Value:
+    """Rows of a product as the result's."""
+    result = node.tracer.reshape(found, (*a.shape[:-1], found.shape[1]))
     if bias is not None:
         result = compute(node, dml.add, result, convert(node, bias, result.element))
-    return [convert(node, result, a.element)]
+    return convert(node, result, a.element)
+
+
+def _product_by_groups(
+    node: BoundNode, a: Value, packed: Value, scale: Value, zeros: Value | None, groups: Value, bits: int
+) -> Value:
+    """The product where g_idx says of each number of a column which scale and zero point it has."""
+    (columns, count), length = scale.shape, a.shape[-1]
+    groups = take(node, groups, [0], [length], [1])
+    numbers = convert(node, unpacked(node, packed, bits, length, columns), FLOAT)
+    points = Value.of(FLOAT, 2 ** (bits - 1))
+    if zeros is not None and zeros.element.data_type.is_float:
+        points = take_blocks(node, convert(node, _zero_points(node, zeros, scale), FLOAT), groups, 1)
+    elif zeros is not None:
+        points = convert(node, take_blocks(node, unpacked(node, zeros, bits, count, columns), groups, 1), FLOAT)
+    by = take_blocks(node, convert(node, scale, FLOAT), groups, 1)
+    weights = compute(node, dml.multiply, compute(node, dml.subtract, numbers, points), by)
+    rows = a.count // length
+    flat = convert(node, node.tracer.reshape(a, (rows, length)), FLOAT)
+    return node.tracer.apply(dml.gemm, [flat, weights], (rows, columns), trans_b="TRANSPOSE")
+
+
+def unpacked(node: BoundNode, packed: Value, bits: int, count: int, rows: int) -> Value:
+    """Numbers of few bits, of which each row begins with a byte: (rows, count)."""
+    each, width = 8 // bits, packed.count // rows
+    mask = Value.of(UINT8, 2**bits - 1)
+    parts = []
+    for i in range(each):
+        moved = compute(node, dml.bit_shift_right, packed, Value.of(UINT8, bits * i)) if i else packed
+        parts.append(node.tracer.reshape(compute(node, dml.bit_and, moved, mask), (rows, width, 1)))
+    joined = node.tracer.apply_to_list(dml.join, parts, (rows, width, each), 2) if each > 1 else parts[0]
+    flat = node.tracer.reshape(joined, (rows, width * each))
+    return take(node, flat, (0, 0), (rows, count), (1, 1)) if width * each != count else flat
+
+
+def _widened(node: BoundNode, rows: Value) -> Value:
+    """Rows of bytes with numbers of 2 bits as such of 4, of which the engines have kernels."""
+    halves = []
+    for first in (0, 4):
+        pair = compute(node, dml.bit_shift_right, rows, Value.of(UINT8, first)) if first else rows
+        low, high = (compute(node, dml.bit_and, pair, Value.of(UINT8, mask)) for mask in (3, 12))
+        high = compute(node, dml.bit_shift_left, high, Value.of(UINT8, 2))
+        halves.append(node.tracer.reshape(compute(node, dml.bit_or, low, high), (*rows.shape, 1)))
+    joined = node.tracer.apply_to_list(dml.join, halves, (*rows.shape, 2), 2)
+    return node.tracer.reshape(joined, (rows.shape[0], 2 * rows.shape[1]))
+
+
+def _wide_zeros(node: BoundNode, zeros: Value | None, columns: int, count: int) -> Value:
+    """Zero points of weights of 2 bits for such of 4; where there are none, 2."""
+    if zeros is None:
+        return Value.of(UINT8, np.full((columns, -(-count // 2)), 0x22))
+    if zeros.element.data_type.is_float:
+        return zeros
+    wide = _widened(node, node.tracer.reshape(zeros, (columns, zeros.count // columns)))
+    return take(node, wide, (0, 0), (columns, -(-count // 2)), (1, 1))
 
 
 def _check_prepacked(node: BoundNode, packed: Value, columns: int, length: int, bits: int) -> None:
@@ -232,18 +297,21 @@ def _padded(node: BoundNode, rows: Value, length: int) -> Value:
 
 
 def gather_blocks(node: BoundNode) -> list[Value]:
-    """GatherBlockQuantized: rows of 4 or 8 bits that indices point at, each block of which has a scale."""
+    """GatherBlockQuantized: what indices point at of numbers of 2, 4 or 8 bits, each block of which has a scale.
+
+    Rows of whole blocks are read as they lie.
+    """
     data, indices, scales, zeros = node.input(0), node.input(1), node.input(2), node.optional(3)
     bits, block = 4 if data.element.is_half else node.integer("bits"), node.integer("block_size")
     axes = [node.axis(node.integer(name), len(data.shape)) for name in ("gather_axis", "quantize_axis")]
-    if data.element.is_half and data.halves is None:
-        return [_gather_single(node, (data, indices, scales, zeros), axes[0], axes[1], block)]
+    if bits not in (2, *_KINDS) or block < 1:
+        node.refuse("bits", "bits must be 2, 4 or 8, and block_size at least 1", found=f"{bits}, {block}")
     packed = data
     if data.element.is_half and data.halves is not None and data.shape[-1] % 2 == 0:
         packed = Value(UINT8, (*data.shape[:-1], data.shape[-1] // 2), data.halves)
-    length = packed.shape[-1] * 8 // max(bits, 1)
-    if bits not in _KINDS or axes != [0, len(data.shape) - 1] or packed.element != UINT8 or length % max(block, 1):
-        node.unsupported("data", "only rows of 4 or 8 bits that are whole blocks are supported")
+    length = packed.shape[-1] * 8 // bits
+    if bits == 2 or axes != [0, len(data.shape) - 1] or packed.element != UINT8 or length % block:
+        return [_gather_numbers(node, (data, indices, scales, zeros), axes[0], axes[1], bits, block)]
     node.check_shape("scales", scales, (*data.shape[:-1], length // block), why=f", one for each block of {block}")
     kind = DataType[data.element.name] if data.element.is_half else _KINDS[bits]
     rows, by = (take_blocks(node, one, indices, 0) for one in (packed, scales))
@@ -265,23 +333,49 @@ def gather_blocks(node: BoundNode) -> list[Value]:
     return [node.tracer.reshape(compute(node, dml.add, blocks, node.tracer.reshape(apart, (*by.shape, 1))), shape)]
 
 
-def _gather_single(
-    node: BoundNode, given: tuple[Value, Value, Value, Value | None], axis: int, along: int, block: int
+def _gather_numbers(
+    node: BoundNode,
+    given: tuple[Value, Value, Value, Value | None],
+    axis: int,
+    along: int,
+    bits: int,
+    block: int,
 ) -> Value:
-    """The same of numbers of 4 bits that a run gives, which lie in a byte each: (x - zero point)·scale."""
+    """The same along any axes, with a shorter block at the end, or of numbers of 2 bits: (x - zero point)·scale."""
     data, indices, scales, zeros = given
-    wanted = tuple(-(-n // max(block, 1)) if k == along else n for k, n in enumerate(data.shape))
-    if axis == along or block < 1:
-        node.unsupported("quantize_axis", "blocks along the axis that indices are for are not supported")
-    for name, value in (("scales", scales), ("zero_points", zeros)):
-        node.check_shape(name, value, wanted, why=f", a number for each block of {block}")
-    rows, by, points = (
-        one and convert(node, take_blocks(node, one, indices, axis), scales.element) for one in (data, scales, zeros)
-    )
-    assert rows is not None and by is not None  # noqa: S101, PT018 - for type checkers: zero points alone may be none
+    if not data.element.is_half and along != len(data.shape) - 1:
+        node.unsupported("quantize_axis", "numbers that share a byte must be quantised along the last dimension")
+    if not data.element.is_half:
+        data = _numbers(node, data, bits, data.shape[-1] * 8 // bits)
+    wanted = tuple(-(-n // block) if k == along else n for k, n in enumerate(data.shape))
+    node.check_shape("scales", scales, wanted, why=f", a number for each block of {block}")
+    if zeros is not None and not zeros.element.is_half:
+        lead = (*wanted[:-1], -(-wanted[-1] * bits // 8))
+        node.check_shape("zero_points", zeros, lead, why=f", a number for each block of {block}")
+        zeros = _numbers(node, zeros, bits, wanted[-1])
+    elif zeros is None and not given[0].element.is_half:
+        zeros = Value.of(UINT8, np.full(wanted, 2 ** (bits - 1)))
+    node.check_shape("zero_points", zeros, wanted, why=f", a number for each block of {block}")
+    rows = convert(node, take_blocks(node, data, indices, axis), scales.element)
     place = along + len(indices.shape) - 1 if along > axis else along
-    apart = rows if points is None else compute(node, dml.subtract, rows, _repeated(node, points, place, block, rows))
-    return compute(node, dml.multiply, apart, _repeated(node, by, place, block, rows))
+
+    def taken(value: Value) -> Value:
+        """A number for each that is gathered."""
+        if axis == along:  # blocks follow one another before the gather alone
+            whole = _repeated(node, value, along, block, data)
+            return convert(node, take_blocks(node, whole, indices, axis), scales.element)
+        return _repeated(
+            node, convert(node, take_blocks(node, value, indices, axis), scales.element), place, block, rows
+        )
+
+    apart = rows if zeros is None else compute(node, dml.subtract, rows, taken(zeros))
+    return compute(node, dml.multiply, apart, taken(scales))
+
+
+def _numbers(node: BoundNode, packed: Value, bits: int, count: int) -> Value:
+    """Numbers of few bits that lie along the last dimension."""
+    rows = math.prod(packed.shape[:-1])
+    return node.tracer.reshape(unpacked(node, packed, bits, count, rows), (*packed.shape[:-1], count))
 
 
 def _points(node: BoundNode, zeros: Value, indices: Value, by: Value, bits: int) -> Value:

@@ -110,6 +110,8 @@ def plan_weight_only(primitive: Reduce, constants: frozenset[str] = frozenset())
     if found is None:
         return None
     right, rounded, sizes, kept = found.right, found.rounded, primitive.sizes, len(primitive.sizes) - primitive.depth
+    if any(part is not None and part.scale.type is not DataType.FLOAT32 for part in (right, rounded)):
+        return None  # scales that a run gives may be FLOAT16; the kernels read FLOAT32
     views = _views_of(primitive, right)
     if views is None:
         return None
