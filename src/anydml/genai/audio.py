@@ -258,7 +258,7 @@ def mel_filters(n_fft: int, n_mel: int, rate: int = RATE) -> Array:
     return found
 
 
-OPERATIONS = {kind.__name__: kind for kind in (AudioDecoder, STFTNorm, LogMelSpectrum)}
+OPERATIONS: dict[str, type[Transform]] = {kind.__name__: kind for kind in (AudioDecoder, STFTNorm, LogMelSpectrum)}
 
 
 class FeatureExtractor:

@@ -25,7 +25,7 @@ _NUMBERED = ("bos_token_id", "pad_token_id", "sep_token_id", "decoder_start_toke
 _DEFAULTS: dict[str, dict[str, str]] = {
     "decoder.inputs": {
         "input_ids": "input_ids",
-        "embeddings": "inputs_embeds",
+        "inputs_embeds": "inputs_embeds",
         "attention_mask": "attention_mask",
         "position_ids": "position_ids",
         "past_key_names": "past_key_values.%d.key",
@@ -43,6 +43,14 @@ _DEFAULTS: dict[str, dict[str, str]] = {
         "present_value_names": "present.%d.value",
         "present_conv_names": "present_conv.%d",
     },
+    "vision.inputs": {
+        "pixel_values": "pixel_values",
+        "image_sizes": "image_sizes",
+        "image_grid_thw": "image_grid_thw",
+    },
+    "vision.outputs": {"image_features": "image_features"},
+    "embedding.inputs": {"input_ids": "input_ids", "image_features": "image_features"},
+    "embedding.outputs": {"inputs_embeds": "inputs_embeds"},
     "encoder.inputs": {"audio_features": "audio_features"},
     "encoder.outputs": {
         "encoder_hidden_states": "encoder_hidden_states",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anydml.genai.model import Cache, Model
+    from anydml.genai.vision import Embedder
     from anydml.onnxruntime.binding import IOBinding
 
     Array = np.ndarray[Any, Any]
@@ -43,12 +44,14 @@ class Decoder:
         self.length = 0
         """The tokens of each sequence that were taken in."""
         self._is_shared, self._chunk_size = is_shared, chunk_size
+        self.embedder: Embedder | None = None
+        """What makes embeddings of tokens, where the model takes these."""
         self.extra: dict[str, Any] = {}
         """Inputs that a program sets itself."""
         self._batch, self._beams, self._max_length = batch, beams, max_length
         self._memory = model.session.device.engine.memory
         ins, outs = model.config.names("inputs"), model.config.names("outputs")
-        self._ids, self._logits = ins["input_ids"], outs["logits"]
+        self._ids, self._embeds, self._logits = ins["input_ids"], ins["inputs_embeds"], outs["logits"]
         self._mask_name, self._position_name = ins["attention_mask"], ins["position_ids"]
         self._past_name = ins["past_sequence_length"]
         self._total_names = ins["current_sequence_length"], ins["total_sequence_length"]
@@ -118,12 +121,18 @@ class Decoder:
         fed = {self._ids: tokens, self._mask_name: self._each(mask)}
         if self._position_name in self.model.inputs:
             fed[self._position_name] = self._turned(self._each(positions))
+        embeds = {}
+        if self.embedder is not None:
+            embeds[self._embeds] = self.embedder.embed(tokens, self.length)
+            if self._axes == 3:
+                places = self.embedder.places(tokens[0], self.length)
+                fed[self._position_name] = np.repeat(places[:, None], self.rows, 1)
         for name in (self._past_name, *self._total_names):
             if name in self.model.inputs:
                 count = self.length + (0 if name == self._past_name else new)
                 fed[name] = np.full(self._ones(name), count)
         fed = {name: np.ascontiguousarray(fed[name], self._types[name]) for name in fed if name in self.model.inputs}
-        fed.update(self.extra)
+        fed.update({**self.extra, **embeds})
         if self.model.takes_rows:
             fed[ROWS] = self._one_row if new == 1 else rows_at(self._each(last)[:, None], new)
         if missing := self._missing(fed):
@@ -258,9 +267,12 @@ class Decoder:
 
     def _turned(self, positions: Array) -> Array:
         """Positions as the model takes them: three of a token (time, row, column) are alike in text."""
+        return np.broadcast_to(positions, (3, *positions.shape)) if self._axes == 3 else positions
+
+    @property
+    def _axes(self) -> int:
         arg = self.model.inputs.get(self._position_name)
-        axes = len((arg.shape if arg else None) or ())
-        return np.broadcast_to(positions, (3, *positions.shape)) if axes == 3 else positions
+        return len((arg.shape if arg else None) or ())
 
     def _counts(self, tokens: Array) -> Array:
         """The tokens of each sequence before its padding."""
@@ -326,9 +338,9 @@ class Decoder:
     def output(self, name: str) -> Array | None:
         """An output of the last step."""
         if name == self._logits and self.model.takes_rows and name in self._found:
-            ids = self._fed.get(self._ids)
-            if ids is not None and self._found[name].shape[1] < ids.shape[1]:
-                self._found = {**self._found, name: self._all_logits(ids.shape)}
+            taken = self._fed.get(self._ids, self._fed.get(self._embeds))
+            if taken is not None and self._found[name].shape[1] < taken.shape[1]:
+                self._found = {**self._found, name: self._all_logits(tuple(taken.shape[:2]))}
         return _copied(self._found.get(name))
 
     def _all_logits(self, shape: tuple[int, ...]) -> Any:

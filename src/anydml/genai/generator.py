@@ -19,6 +19,7 @@ from anydml.genai.model import Loaded, Model
 from anydml.genai.search import BeamSearch, Search
 from anydml.genai.speech import SpeechEncoder
 from anydml.genai.tensors import NamedTensors, as_array
+from anydml.genai.vision import Embedder
 from anydml.onnxruntime.ort_errors import refuse, refuse_type, told
 from anydml.onnxruntime.ort_value import on_host
 
@@ -129,6 +130,8 @@ class Generator(Loaded):
         self._encoder: SpeechEncoder | None = None
         if "encoder" in model.parts:
             self._encoder = SpeechEncoder(model, options.batch_size, options.num_beams)
+        if "embedding" in model.parts:
+            self._decoder.embedder = Embedder(model, options.batch_size)
         self._logits: Array | None = None
         """The logits that the next tokens are chosen by, where they are known."""
         self._is_ended = self._is_rewound = False
@@ -183,6 +186,8 @@ class Generator(Loaded):
             way_out = "set_search_options(batch_size=...) says how many sequences there are"
             raise refuse("Generator", "tokens", rule, show(list(given.shape)), way_out)
         least, most = int(given.min()), int(given.max())
+        if self.model.type == "phi3v" and least < 0:  # a picture's number, below 0
+            least = 0
         if least < 0 or most >= self.model.vocab_size:
             rule = f"tokens must be 0 to {self.model.vocab_size - 1}, the model's vocab_size being one more"
             raise refuse("Generator", "tokens", rule, str(most if most >= self.model.vocab_size else least))
@@ -198,6 +203,10 @@ class Generator(Loaded):
             taken = {wanted[name]: given.pop(name) for name in list(given) if name in wanted}
             with told():
                 self._decoder.extra.update(self._encoder.take(taken))
+        if (embedder := self._decoder.embedder) is not None:
+            wanted = embedder.wanted
+            with told():
+                embedder.take({wanted[name]: given.pop(name) for name in list(given) if name in wanted})
         for name, value in given.items():
             self.set_model_input(name, value)
         if "input_ids" in inputs:
@@ -277,6 +286,7 @@ class Generator(Loaded):
         search, decoder, size = self._search, self._decoder, self._options.chunk_size
         while decoder.length < search.length:
             is_cut = 0 < size < search.length - decoder.length and self._options.rows == 1
+            is_cut = is_cut and decoder.embedder is None  # a picture's tokens stay together
             end = decoder.length + size if is_cut else search.length
             yield search.tokens[:, decoder.length : end]
 
@@ -323,12 +333,14 @@ class Generator(Loaded):
 
     def get_input(self, name: str) -> Array:
         """An input of the model's last step."""
-        own = self._encoder.fed.get(name) if self._encoder is not None else None
+        front = self._encoder or self._decoder.embedder
+        own = front.fed.get(name) if front is not None else None
         return self._looked(self._decoder.input(name) if own is None else np.array(own), name, "input")
 
     def get_output(self, name: str) -> Array:
         """An output of the model's last step."""
-        own = self._encoder.found.get(name) if self._encoder is not None else None
+        front = self._encoder or self._decoder.embedder
+        own = front.found.get(name) if front is not None else None
         return self._looked(self._decoder.output(name) if own is None else np.array(on_host(own)), name, "output")
 
     @staticmethod

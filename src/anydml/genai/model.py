@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from anydml.onnxruntime.description import NodeArg
 
 _NEEDS = {
-    "vision": ("phi3v", "fara", "gemma3", "mistral3", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen3_5_moe"),
+    "vision of another kind": ("mistral3", "qwen3_5", "qwen3_5_moe"),
     "video": ("videochat_flash_qwen",),
     "vision and speech": ("gemma4", "phi4mm"),
     "speech as it is spoken": ("nemotron_speech", "parakeet_tdt"),
     "an encoder": ("marian-ssru",),
     "a pipeline of several models": ("decoder-pipeline",),
 }
-_PARTS = {"whisper": ("encoder",)}
+_SEEING = ("fara", "gemma3", "phi3v", "qwen2_5_vl", "qwen3_vl")
+_PARTS = {"whisper": ("encoder",), **dict.fromkeys(_SEEING, ("vision", "embedding"))}
 """The models that a family has beside its decoder."""
 _ELSEWHERE = {family: needed for needed, families in _NEEDS.items() for family in families}
 """Families that this version does not run, and what they need."""
@@ -80,7 +81,7 @@ class Loaded:
 
 
 class Part:
-    """A model beside the decoder: an encoder of sound."""
+    """A model beside the decoder: an encoder of sound, a vision model, embeddings."""
 
     def __init__(self, session: InferenceSession) -> None:
         self.session = session
@@ -100,7 +101,7 @@ class Part:
         for name in self.outputs:
             binding.bind_output(name, place, int(number or 0))
         self.session.run_with_iobinding(binding)
-        return dict(zip(binding.outputs, (value.held for value in binding.get_outputs()), strict=True))
+        return binding.results()
 
 
 class Model(Loaded):
@@ -128,8 +129,9 @@ class Model(Loaded):
         self.context_length = self.config.number("context_length")
         self.caches = self._find_caches()
         """The tensors that a step hands to the next."""
+        self._refuse_pipelines()
         self.parts = {part: Part(self._session(part, self._read(part))) for part in _PARTS.get(self.type, ())}
-        """The models beside the decoder: an encoder."""
+        """The models beside the decoder: an encoder, or a vision model and embeddings."""
         self._check()
 
     @property
@@ -176,6 +178,14 @@ class Model(Loaded):
             raise NoSuchFile(self._file, [Fault(field=field, rule=rule, way_out=way_out)])
         with told():
             return read_model(path, is_kept=True)
+
+    def _refuse_pipelines(self) -> None:
+        for part in ("decoder", "vision"):
+            field = f"model.{part}.pipeline"
+            if self.type in _PARTS and self.config.section("model", part).get("pipeline"):
+                rule = f"{field} is not run here: it needs several models in turn"
+                way_out = "give the folder that is made for cpu or cuda, of one model for each part"
+                raise renamed(UnsupportedError(self._file, Fault(field=field, rule=rule, way_out=way_out)))
 
     def _as_decoder(self, source: Source) -> Source:
         """A decoder with the input that says which rows to give logits of."""
@@ -300,9 +310,10 @@ class Model(Loaded):
 
     def _check(self) -> None:
         ins, outs = self.config.names("inputs"), self.config.names("outputs")
-        if ins["input_ids"] not in self.inputs:
-            rule = f"the model has no input {show(ins['input_ids'])}"
-            raise self._wrong("model.decoder.inputs.input_ids", rule, self._some(self.inputs))
+        taken = "inputs_embeds" if "embedding" in self.parts else "input_ids"
+        if ins[taken] not in self.inputs:
+            rule = f"the model has no input {show(ins[taken])}"
+            raise self._wrong(f"model.decoder.inputs.{taken}", rule, self._some(self.inputs))
         if outs["logits"] not in self.outputs:
             rule = f"the model has no output {show(outs['logits'])}"
             raise self._wrong("model.decoder.outputs.logits", rule, self._some(self.outputs))

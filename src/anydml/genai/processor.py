@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from anydml.core.errors import Fault, UnsupportedError, show
 from anydml.genai.audio import FeatureExtractor
+from anydml.genai.images import ImageProcessor
 from anydml.genai.media import Audios, Images
 from anydml.genai.model import Loaded, Model
-from anydml.genai.tensors import NamedTensors
+from anydml.genai.tensors import NamedTensors, as_array
 from anydml.genai.tokenizer import Tokenizer, TokenizerStream
+from anydml.genai.vision import QWEN
 from anydml.onnxruntime.ort_errors import refuse, refuse_type, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
 
     Array = np.ndarray[Any, Any]
 
@@ -57,8 +60,9 @@ class MultiModalProcessor(Loaded):
         return found
 
     def decode(self, tokens: Any) -> str:
-        """The text of tokens."""
-        return self._tokenizer.decode(tokens)
+        """The text of tokens; those of pictures have none."""
+        given = np.asarray(as_array(tokens)).reshape(-1)
+        return self._tokenizer.decode(given[given >= 0] if given.dtype.kind in "iu" else given)
 
     def create_stream(self) -> TokenizerStream:
         """A stream that gives the text of one token after another."""
@@ -91,6 +95,115 @@ class WhisperProcessor:
         return {"audio_features": features, "input_ids": self._tokenizer.encode_batch(prompts).held}
 
 
+class VisionProcessor:
+    """Of pictures: their pixels, and a prompt's tokens with as many for each picture as it has features."""
+
+    def __init__(self, model: Model, tokenizer: Tokenizer) -> None:
+        self._model, self._tokenizer = model, tokenizer
+        file = str(model.config.section("model", "vision").get("config_filename", "processor_config.json"))
+        self._transform = ImageProcessor(model.config.path(file, "model.vision.config_filename"))
+        self._dtype = model.parts["vision"].types.get(model.config.names("inputs", "vision")["pixel_values"])
+
+    def __call__(self, prompts: list[str], images: Images | None, audios: Audios | None) -> dict[str, Array]:
+        """`input_ids`, and what the vision model takes."""
+        if audios is not None:
+            raise refuse("MultiModalProcessor", "audios", "a model of pictures takes no sound")
+        if len(prompts) > 1:
+            way_out = "a generator for each prompt"
+            raise refuse("MultiModalProcessor", "prompt", "there must be one prompt", str(len(prompts)), way_out)
+        made = self._transform(images.held) if images is not None else []
+        return self._told(prompts[0] if prompts else "", made)
+
+    def _told(self, prompt: str, made: list[tuple[Array, ...]]) -> dict[str, Array]:
+        raise NotImplementedError
+
+    def _pixels(self, made: list[tuple[Array, ...]]) -> Array:
+        """Pictures of one size, [count, ...]."""
+        if len({one[0].shape for one in made}) > 1:
+            rule = "pictures of one prompt must have pixels of the same shape"
+            raise refuse("MultiModalProcessor", "images", rule, str([list(one[0].shape) for one in made]))
+        return np.stack([one[0] for one in made]).astype(self._dtype)
+
+    def _outputs(self, made: list[tuple[Array, ...]], count: int, name: str) -> None:
+        """Refuse a processor that ends with another family's operation."""
+        if made and len(made[0]) != count:
+            rule = f"the last operation of a processor of type {show(self._model.type)} must be {name}"
+            raise refuse("MultiModalProcessor", "processor.transforms", rule)
+
+    @staticmethod
+    def _counted(found: int, wanted: int, mark: str) -> None:
+        if found != wanted:
+            way_out = "write one where each picture belongs"
+            given = f"{found} for {wanted} pictures"
+            raise refuse("MultiModalProcessor", "prompt", f"there must be a {mark} for each picture", given, way_out)
+
+
+class PhiProcessor(VisionProcessor):
+    """Of Phi-3 vision: a picture's tokens are its number, below 0, where the prompt says <|image_1|>."""
+
+    def _told(self, prompt: str, made: list[tuple[Array, ...]]) -> dict[str, Array]:
+        self._outputs(made, 3, "Phi3ImageTransform")
+        numbers = [int(number) for number in re.findall(r"<\|image_(\d+)\|>", prompt)]
+        self._counted(len(set(numbers)), len(made), "<|image_1|>, <|image_2|>, ...,")
+        if numbers and not 1 <= min(numbers) <= max(numbers) <= len(made):
+            rule = f"pictures of a prompt must be <|image_1|> to <|image_{len(made)}|>"
+            raise refuse("MultiModalProcessor", "prompt", rule, str(numbers))
+        tokens: list[Array] = []
+        for place, text in enumerate(re.split(r"<\|image_\d+\|>", prompt)):
+            tokens.append(self._tokenizer.encode(text))
+            if place < len(numbers):
+                tokens.append(np.full(made[numbers[place] - 1][2].item(), -numbers[place], np.int32))
+        found = {"input_ids": np.concatenate(tokens)[None].astype(np.int32)}
+        if made:
+            found["pixel_values"] = self._pixels(made)
+            found["image_sizes"] = np.stack([one[1] for one in made]).astype(np.int64)
+            found["num_image_tokens"] = np.stack([one[2] for one in made]).astype(np.int64)
+        return found
+
+
+class GemmaProcessor(VisionProcessor):
+    """Of Gemma 3: 256 tokens for each picture."""
+
+    _mark, _soft, _end, _count = "<start_of_image>", "<image_soft_token>", "<end_of_image>", 256
+
+    def _told(self, prompt: str, made: list[tuple[Array, ...]]) -> dict[str, Array]:
+        self._outputs(made, 1, "Permute3D")
+        text = prompt or " ".join([self._mark] * len(made))
+        self._counted(text.count(self._mark), len(made), self._mark)
+        whole = f"\n\n{self._mark}{self._soft * self._count}{self._end}\n\n"
+        tokens = self._tokenizer.encode(text.replace(self._mark, whole))[None]
+        found = {"input_ids": tokens}
+        if made:
+            soft = self._tokenizer.to_token_id(self._soft)
+            found["pixel_values"] = self._pixels(made)
+            found["token_type_ids"] = (tokens == soft).astype(np.int32)
+            found["num_image_tokens"] = np.array([self._count])
+        return found
+
+
+class QwenProcessor(VisionProcessor):
+    """Of Qwen 2.5 VL and its kin: a token for each square of merged patches."""
+
+    _begin, _pad, _end = "<|vision_start|>", "<|image_pad|>", "<|vision_end|>"
+
+    def _told(self, prompt: str, made: list[tuple[Array, ...]]) -> dict[str, Array]:
+        self._outputs(made, 2, "PatchImage")
+        text = prompt or " ".join([f"{self._begin} {self._end}"] * len(made))
+        self._counted(text.count(self._begin), len(made), self._begin)
+        merge = self._model.config.number("vision.spatial_merge_size", 2)
+        grids = [one[1].reshape(3) for one in made]
+        counts = [int(grid.prod()) // merge**2 for grid in grids]
+        left = iter(counts)
+        pattern = f"{re.escape(self._begin)}(?:.*?{re.escape(self._end)})?"
+        if made:
+            text = re.sub(pattern, lambda _: f"{self._begin}{self._pad * next(left)}{self._end}", text, flags=re.DOTALL)
+        found = {"input_ids": self._tokenizer.encode(text)[None], "num_image_tokens": np.array([sum(counts)])}
+        if made:
+            found["pixel_values"] = np.concatenate([one[0] for one in made]).astype(self._dtype)
+            found["image_grid_thw"] = np.stack(grids).astype(np.int64)
+        return found
+
+
 class StreamingProcessor:
     """Refused: a processor of speech as it is spoken."""
 
@@ -100,5 +213,10 @@ class StreamingProcessor:
         raise renamed(UnsupportedError(type(self).__name__, Fault(field="model.type", rule=rule, way_out=way_out)))
 
 
-_KINDS = {"whisper": WhisperProcessor}
+_KINDS: dict[str, type[WhisperProcessor | VisionProcessor]] = {
+    "whisper": WhisperProcessor,
+    "phi3v": PhiProcessor,
+    "gemma3": GemmaProcessor,
+    **dict.fromkeys(QWEN, QwenProcessor),
+}
 """What does the work, by the family of the model."""
