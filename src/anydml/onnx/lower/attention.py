@@ -328,6 +328,9 @@ def _attend_to_itself(
             tensors[name] = node.tracer.reshape(part, past.shape[1:])
     total = length + (past.shape[3] if past is not None else 0)
     asks = node.output_count > 1 and bool(node.outputs[1])
+    if asks and sizes[1] != sizes[2]:
+        rule = f"present holds keys and values of one size: qkv_hidden_sizes has {sizes[1]} and {sizes[2]}"
+        node.unsupported("present", rule, "leave present out, or use MultiHeadAttention")
     scores = (batch, _heads(node, "num_heads"), length, total)
     output, *present = _attend(node, tensors, scores, *beside, [asks, asks])
     if not asks:

@@ -155,6 +155,8 @@ def _mixed(node: BoundNode, places: Mapping[str, tuple[int, ...]], shares: Value
     if not tokens:
         return x
     rows = node.tracer.reshape(x, (tokens, hidden))
+    if _reads_floats(node, first.bits):  # no weight, and nothing between the products, is rounded to FLOAT16
+        rows = convert(node, rows, FLOAT)
     chosen, weights = _routed(node, convert(node, router, FLOAT), shares, k)
     if 2 * tokens * k <= count:
         flat = node.tracer.reshape(chosen, (tokens * k,))
@@ -175,6 +177,13 @@ def _mixed(node: BoundNode, places: Mapping[str, tuple[int, ...]], shares: Value
         made = compute(node, dml.if_, is_asked, Value.of(FLOAT, 0), compute(node, dml.multiply, made, share))
         total = reduce(node, made, ReduceFunction.SUM, [0])
     return convert(node, node.tracer.reshape(total, x.shape), x.element)
+
+
+def _reads_floats(node: BoundNode, bits: int) -> bool:
+    """Whether the engine multiplies weights of so many bits by rows of FLOAT32 alone; 2 are as 4."""
+    reads = node.tracer.graph.device.engine.traits.weight_only_rows
+    wide, half = ((kind, max(bits, 4)) in reads for kind in (DataType.FLOAT32, DataType.FLOAT16))
+    return bool(bits) and wide and not half
 
 
 def _inner(node: BoundNode, place: int, count: int, hidden: int) -> int:

@@ -310,27 +310,28 @@ def gather_blocks(node: BoundNode) -> list[Value]:
     if data.element.is_half and data.halves is not None and data.shape[-1] % 2 == 0:
         packed = Value(UINT8, (*data.shape[:-1], data.shape[-1] // 2), data.halves)
     length = packed.shape[-1] * 8 // bits
-    if bits == 2 or axes != [0, len(data.shape) - 1] or packed.element != UINT8 or length % block:
+    is_plain = zeros is None and DataType[data.element.name] is not DataType.UINT4  # without zero points theirs is 0
+    is_plain = is_plain if data.element.is_half else zeros is None or zeros.element == UINT8
+    if bits == 2 or axes != [0, len(data.shape) - 1] or packed.element != UINT8 or length % block or not is_plain:
         return [_gather_numbers(node, (data, indices, scales, zeros), axes[0], axes[1], bits, block)]
     node.check_shape("scales", scales, (*data.shape[:-1], length // block), why=f", one for each block of {block}")
     kind = DataType[data.element.name] if data.element.is_half else _KINDS[bits]
-    rows, by = (take_blocks(node, one, indices, 0) for one in (packed, scales))
+    given = [packed, scales]
+    if zeros is not None:
+        width = -(-length // block * bits // 8)
+        node.check_shape("zero_points", zeros, (*data.shape[:-1], width), why=f", one for each block of {block}")
+        given.append(zeros)
+    rows, by, *points = (take_blocks(node, one, indices, 0) for one in given)
     whole = (math.prod(rows.shape[:-1]), length)
+    blocks = (whole[0], length // block)
 
-    def unpack(x: Any, scale: Any, **named: Any) -> Any:
-        return dml.dequantize(
-            x.reinterpret(whole, data_type=kind), scale.reinterpret((whole[0], by.shape[-1])), **named
-        )
+    def unpack(x: Any, scale: Any, *points: Any, **named: Any) -> Any:
+        pitch = 8 // bits * -(-blocks[1] * bits // 8)  # a row of zero points begins with a byte
+        points = tuple(point.reinterpret(blocks, (pitch, 1), kind) for point in points)
+        return dml.dequantize(x.reinterpret(whole, data_type=kind), scale.reinterpret(blocks), *points, **named)
 
-    found = node.tracer.apply(unpack, [rows, by], whole, element=scales.element, folds=False)
-    shape = (*rows.shape[:-1], length)
-    middle = 0 if kind.is_signed else 2 ** (bits - 1)  # which DEQUANTIZE takes for the zero point where none is given
-    if zeros is None and not (data.element.is_half and middle):
-        return [node.tracer.reshape(found, shape)]
-    points = Value.of(scales.element, 0) if zeros is None else _points(node, zeros, indices, by, bits)
-    apart = compute(node, dml.multiply, compute(node, dml.subtract, Value.of(scales.element, middle), points), by)
-    blocks = node.tracer.reshape(found, (*by.shape, block))
-    return [node.tracer.reshape(compute(node, dml.add, blocks, node.tracer.reshape(apart, (*by.shape, 1))), shape)]
+    found = node.tracer.apply(unpack, [rows, by, *points], whole, element=scales.element, folds=False)
+    return [node.tracer.reshape(found, (*rows.shape[:-1], length))]
 
 
 def _gather_numbers(
@@ -378,25 +379,6 @@ def _numbers(node: BoundNode, packed: Value, bits: int, count: int) -> Value:
     return node.tracer.reshape(unpacked(node, packed, bits, count, rows), (*packed.shape[:-1], count))
 
 
-def _points(node: BoundNode, zeros: Value, indices: Value, by: Value, bits: int) -> Value:
-    """A zero point for each scale; of 4 bits they may lie two to a byte, and a row begins with one."""
-    rows = take_blocks(node, zeros, indices, 0)
-    if bits == 8 or zeros.element.is_half:
-        if rows.shape != by.shape:
-            rule = f"zero_points must have the shape of scales, {by.shape} at the indices"
-            node.refuse("zero_points", rule, value=rows.shape)
-        return convert(node, rows, by.element)
-    _check_count(node, "zero_points", rows, by.count // by.shape[-1] * -(-by.shape[-1] * bits // 8))
-    low, high = (
-        compute(node, dml.bit_and, rows, Value.of(UINT8, 15)),
-        compute(node, dml.bit_shift_right, rows, Value.of(UINT8, 4)),
-    )
-    pairs = [node.tracer.reshape(one, (*rows.shape, 1)) for one in (low, high)]
-    both = node.tracer.apply_to_list(dml.join, pairs, (*rows.shape, 2), len(rows.shape))
-    flat = node.tracer.reshape(both, (*rows.shape[:-1], 2 * rows.shape[-1]))
-    return convert(node, take(node, flat, [0] * len(by.shape), list(by.shape), [1] * len(by.shape)), by.element)
-
-
 def _round_rows(block: int, x: Any, **named: Any) -> Any:
     """Rows as a whole number of 8 bits each, times a scale for each block: what ONNX Runtime rounds them to."""
     rows, length = x.desc.sizes
@@ -404,11 +386,6 @@ def _round_rows(block: int, x: Any, **named: Any) -> Any:
     most = dml.reduce(dml.abs(blocks), "MAX", axes=(2,))
     scale = (most * (1 / 127)).reinterpret((rows, length // block))
     return dml.dequantize(dml.quantize(x, scale, data_type="int8"), scale, **named)
-
-
-def _check_count(node: BoundNode, name: str, value: Value, count: int) -> None:
-    if value.count != count:
-        node.refuse(name, f"{name} must have {count} elements, as K, N, bits and block_size say", value=value.shape)
 
 
 def _zero_points(node: BoundNode, zeros: Value, scale: Value) -> Value:
