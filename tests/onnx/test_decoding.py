@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,12 +12,16 @@ from onnx_models import helper, info, node, onnx  # isort: skip - it asks for on
 import anydml as dml
 import anydml.onnx
 import anydml.onnxruntime as ort
+from anydml.engines.common import cache as files
 from anydml.engines.cpu import plans
 from anydml.onnx import program_cache
 from anydml.onnx.lower.trace import trace
 from anydml.onnxruntime.ort_errors import InvalidArgument
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.planning import Prepared
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RNG = np.random.default_rng(0)
 WIDTH, HEADS, SHARED, SIZE, LAYERS, WORDS, ROOM = 24, 6, 2, 4, 2, 11, 64
@@ -130,8 +134,8 @@ def spelled() -> bytes:
 
 
 def steps(loaded: Any, heads: int, room: int) -> list[list[Any]]:
-    """A prompt of 5 words, and steps of one: what each is given and gives. The cache has `room` from the first on."""
-    ids, total, found = np.random.default_rng(1).integers(0, WORDS, (1, 5)), 5, list[list[Any]]()
+    """A prompt of 7 words, and steps of one: what each is given and gives. The cache has `room` from the first on."""
+    ids, total, found = np.random.default_rng(1).integers(0, WORDS, (1, 7)), 7, list[list[Any]]()
     cache = {f"past_{part}{i}": np.zeros((1, heads, room, SIZE), "float32") for i in range(LAYERS) for part in PARTS}
     for _ in range(1 + STEPS):
         given = {"ids": ids, "mask": np.ones((1, total), "int64"), **cache}
@@ -145,11 +149,11 @@ def steps(loaded: Any, heads: int, room: int) -> list[list[Any]]:
 @pytest.mark.parametrize("device", ["cpu", "reference"])
 @pytest.mark.parametrize("kind", ["grouped", "shared", "spelled"])
 def test_a_step_of_another_length_is_not_traced(kind: str, device: str, traces: list[Any]) -> None:
-    """Three traces: the prompt, a step as it is, and one for the steps of all lengths."""
+    """Two traces, both with symbols: one for prompts, and one for steps."""
     data = spelled() if kind == "spelled" else grouped()
     loaded = dml.onnx.load(data, device=device)
     found = steps(loaded, HEADS if kind == "spelled" else SHARED, ROOM if kind == "shared" else 0)
-    assert len(traces) == 3
+    assert len(traces) == 2
     for given, results in found[:: STEPS // 4]:
         for name, wanted in dml.onnx.load(data, device=device).run(given).items():
             np.testing.assert_array_equal(results[name], wanted, err_msg=name)
@@ -193,7 +197,7 @@ def test_a_thousand_lengths_cost_arithmetic(kind: str, traces: list[Any], monkey
 
 
 def test_prompts_of_other_lengths_are_not_traced(traces: list[Any]) -> None:
-    """Two prompts are traced as they are, and one for all lengths that follow; a tile's width may ask for another."""
+    """The first is traced with symbols, for all that follow; a tile's width may ask for another."""
     data, room, lengths = grouped(), ROOM, [30, 21, 45, 37, 19, 52, 26, 49]
     loaded = dml.onnx.load(data)
     cache = {f"past_{part}{i}": np.zeros((1, SHARED, room, SIZE), "float32") for i in range(LAYERS) for part in PARTS}
@@ -204,7 +208,31 @@ def test_prompts_of_other_lengths_are_not_traced(traces: list[Any]) -> None:
         for name, wanted in dml.onnx.load(data).run(given).items():
             np.testing.assert_array_equal(results[name], wanted, err_msg=f"{name} of {length}")
     # The comparisons trace once each.
-    assert len(traces) <= len(lengths) + 4
+    assert len(traces) <= len(lengths) + 2
+
+
+def test_the_first_prompt_is_found_on_disk(traces: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the next process, though it was planned with symbols; another length is then planned with symbols again."""
+    monkeypatch.setenv("ANYDML_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv(plans.SWITCH, "1")
+    files._prepare.cache_clear()
+    try:
+        data, found, counts = grouped(), list[Any](), list[int]()
+        past = {
+            f"past_{part}{i}": np.zeros((1, SHARED, ROOM, SIZE), "float32") for i in range(LAYERS) for part in PARTS
+        }
+        for _ in range(2):
+            loaded = dml.onnx.load(data)
+            for length in (30, 21):
+                given = {"ids": np.arange(length)[None] % WORDS, "mask": np.ones((1, length), "int64"), **past}
+                found.append(loaded.run(given))
+                counts.append(len(traces))
+    finally:
+        files._prepare.cache_clear()
+    assert counts == [1, 1, 1, 2]
+    for before, after in zip(found[:2], found[2:], strict=True):
+        for name, wanted in before.items():
+            np.testing.assert_array_equal(after[name], wanted, err_msg=name)
 
 
 def bound(data: bytes, room: int) -> tuple[Any, Any, dict[str, Any]]:

@@ -80,7 +80,9 @@ class Programs(PlanCache[Program]):
         self.assumes = assumes
         self._on_disk = PlansOnDisk(source, device, kept, assumes=assumes)
         describe = functools.partial(_describe, self._model, assumes=assumes)
-        self._replans = Replans(device, describe, source.disabled_passes, {OpenData: _data, Known: _known})
+        changes: dict[type, Callable[[Any], Any]] = {OpenData: _data, Known: _known}
+        self._lengths = _lengths(source)
+        self._replans = Replans(device, describe, source.disabled_passes, changes, opened=self._lengths)
 
     @property
     def seconds(self) -> float:
@@ -127,12 +129,16 @@ class Programs(PlanCache[Program]):
         plain = tuple((name, array.dtype.str, array.shape, array.tobytes()) for name, array in sorted(values.items()))
         is_open = source.beside.limit.left >= MOST_FOLDED_BYTES  # less is then computed while a model is traced
         found = self._replans.known(sizes, (ranks, plain)) if is_open else None
+        is_first = found is None and bool(self._lengths)
         if found is None:
             if (program := self._on_disk.find(shapes, values, spares)) is not None:
                 return program
             found = self._replans.plan(sizes, (shapes, values), (ranks, plain)) if is_open else None
         if found is not None:
-            return Program(found.more, device, spares, source.beside, found.make, found.ready)
+            program = Program(found.more, device, spares, source.beside, found.make, found.ready)
+            if is_first and found.ready is None:  # a prompt's, which the next process may begin with too
+                self._on_disk.keep(shapes, values, program)
+            return program
         traced = trace(source, shapes, values, device, kept=kept, assumes=self.assumes)
         if isinstance(traced, Refusal):
             return traced
@@ -156,6 +162,19 @@ class Programs(PlanCache[Program]):
 
 
 # Symbolic re-planning
+
+
+_CACHE = "past"
+"""What the names of caches begin with, of whichever exporter: such a model is run at one length after another."""
+
+
+def _lengths(source: Source) -> list[tuple[str, int]]:
+    """The open sizes of a decoder's inputs, but for batches: they are symbols from the first run on."""
+    inputs = source.model.graph.input
+    if not any(info.name.startswith(_CACHE) for info in inputs):
+        return []
+    shapes = [(info.name, info.type.shape or ()) for info in inputs]
+    return [(name, k) for name, shape in shapes for k, size in enumerate(shape) if k and not isinstance(size, int)]
 
 
 def _describe(

@@ -131,5 +131,5 @@ class Steps:
 
 
 def _heads(arrays: Sequence[Any]) -> list[tuple[int, ...]]:
-    """What an array that is given other memory has changed; of what is seen otherwise, the binding keeps what it was."""
+    """What changes in an array that is given other memory; one that is seen otherwise stays bound as it was."""
     return [x.shape for x in arrays]

@@ -107,15 +107,17 @@ class Replans(Generic[More]):
         changes: Mapping[type, Callable[[Any], Any]] | None = None,
         *,
         are_declared: bool = False,
+        opened: Collection[Hashable] = (),
     ) -> None:
         """`describe` is given sizes by their names, of which some are symbols, and what else was given to `find`.
 
         `changes` are for what stands beside sizes in a description. Where it `are_declared` which sizes are symbolic
-        they all are from the first, but for those of 1, for so they are broadcast; else those that were others before.
+        they all are from the first, but for those of 1, for so they are broadcast; else those that were others before,
+        and those `opened`.
         """
         self._device, self._describe, self._disabled_passes = device, describe, frozenset(disabled_passes)
         self._changes = {OpenSize: _number, **(changes or {})}
-        self._are_declared = are_declared
+        self._are_declared, self._always = are_declared, frozenset(opened)
         self.plans: list[_SymbolicPlan[More]] = []
         self._seen: list[Sizes] = []
         """The last sizes that were planned as they are."""
@@ -141,7 +143,7 @@ class Replans(Generic[More]):
         opened = self._opened(sizes)
         if opened and len(self.plans) < min(MOST, _FIRST_TRIES + self._found):
             self._missed += 1
-            if self._missed > len(self.plans) // 2:
+            if self._missed > len(self.plans) // 2 or self._always:
                 self._missed = 0
                 if (made := self._plan(sizes, given, opened, fixed)) is not None:
                     self.plans.append(made)
@@ -154,10 +156,13 @@ class Replans(Generic[More]):
         """The sizes to be symbols."""
         if self._are_declared:
             return {name for name, size in sizes.items() if size > 1}
+        always = {name for name, size in sizes.items() if size > 1 and name in self._always}
         if len(self._seen) < FEWEST_SEEN:
-            return set()
+            return always
         alike = [before for before in self._seen if before.keys() == sizes.keys()]
-        return {name for name, size in sizes.items() if size > 1 and any(size != before[name] for before in alike)}
+        return always | {
+            name for name, size in sizes.items() if size > 1 and any(size != before[name] for before in alike)
+        }
 
     def _plan(self, sizes: Sizes, given: Any, opened: set[Hashable], fixed: Hashable) -> _SymbolicPlan[More] | None:
         """Plan with symbols; None where that cannot be, and another will say why."""
