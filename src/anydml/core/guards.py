@@ -137,6 +137,10 @@ class Tape:
         """Whether sizes are told apart by their numbers here, not by their values."""
         self.is_written = False
         """Whether a size is its number in a text, and pinned: names and texts of kernels are made of sizes."""
+        self.computed: dict[tuple[str, bool, int, int], Any] = {}
+        """What was computed of a size and a plain number, by the sign, whether the number comes first, and both."""
+        self.found: dict[tuple[str, int, int], bool] = {}
+        """What was found of a size and a plain number, by the sign and both."""
         self.caches: dict[int, _Cache] = {}
         """By the id of a cache, what it has of open sizes."""
         self._lines: list[str] = []
@@ -218,6 +222,8 @@ class Tape:
         self.is_on = False
         self._plain, self._recorded = frozenset(plain), self.values
         self.caches.clear()
+        self.computed.clear()
+        self.found.clear()
         self._made = {text: size.number for text, size in self._known.items()}
         self._known.clear()
 

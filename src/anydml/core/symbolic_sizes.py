@@ -154,7 +154,16 @@ def _computing(sign: str, compute: Callable[[Any, Any], Any], *, is_turned: bool
     neutral = _NEUTRAL_LEFT.get(sign) if is_turned else _NEUTRAL.get(sign)
 
     def method(self: OpenSize, other: object) -> Any:
-        found, tape = _operand(other), self.tape
+        tape = self._tape
+        if type(other) is int and tape.is_on:  # of 30 times 29 the same was computed before
+            key = sign, is_turned, self._number, other
+            if (again := tape.computed.get(key)) is None:
+                again = tape.computed[key] = closely(self, other)
+            return again
+        return closely(self, other)
+
+    def closely(self: OpenSize, other: object) -> Any:
+        found, tape = _operand(other), self._tape
         if found is None:
             return NotImplemented
         if type(other) is OpenSize and other.tape is not tape:
@@ -177,7 +186,16 @@ def _comparing(sign: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any,
     def method(self: OpenSize, other: object) -> Any:
         if self is other:
             return compare(0, 0)
-        tape = self.tape
+        tape = self._tape
+        if type(other) is int and tape.is_on and not tape.is_named:
+            key = sign, self._number, other
+            if (again := tape.found.get(key)) is None:
+                again = tape.found[key] = closely(self, other)
+            return again
+        return closely(self, other)
+
+    def closely(self: OpenSize, other: object) -> Any:
+        tape = self._tape
         if tape.is_named:
             is_same = type(other) is OpenSize and (other.tape, other.number) == (tape, self.number)
             return is_same if sign == "==" else NotImplemented if sign != "!=" else not is_same

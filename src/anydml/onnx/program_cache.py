@@ -137,7 +137,7 @@ class Programs(PlanCache[Program]):
         if found is not None:
             program = Program(found.more, device, spares, source.beside, found.make, found.ready)
             if is_first and found.ready is None:  # a prompt's, which the next process may begin with too
-                self._on_disk.keep(shapes, values, program)
+                self._on_disk.keep(shapes, values, program, is_rare=True)
             return program
         traced = trace(source, shapes, values, device, kept=kept, assumes=self.assumes)
         if isinstance(traced, Refusal):
@@ -164,16 +164,19 @@ class Programs(PlanCache[Program]):
 # Symbolic re-planning
 
 
-_CACHE = "past"
-"""What the names of caches begin with, of whichever exporter: such a model is run at one length after another."""
+_DECODING = {"com.microsoft.GroupQueryAttention"}
+"""Node types of decoders that are run at one length after another.
+
+Where attention is spelled out, plans with symbols differ from those for certain sizes, and may be slower.
+"""
 
 
 def _lengths(source: Source) -> list[tuple[str, int]]:
     """The open sizes of a decoder's inputs, but for batches: they are symbols from the first run on."""
-    inputs = source.model.graph.input
-    if not any(info.name.startswith(_CACHE) for info in inputs):
+    graph = source.model.graph
+    if not any(node.kind in _DECODING for node in graph.node):
         return []
-    shapes = [(info.name, info.type.shape or ()) for info in inputs]
+    shapes = [(info.name, info.type.shape or ()) for info in graph.input]
     return [(name, k) for name, shape in shapes for k, size in enumerate(shape) if k and not isinstance(size, int)]
 
 

@@ -85,14 +85,25 @@ class PlansOnDisk:
         return None
 
     def keep(
-        self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, np.ndarray[Any, Any]], program: Program
+        self,
+        shapes: Mapping[str, tuple[int, ...]],
+        values: Mapping[str, np.ndarray[Any, Any]],
+        program: Program,
+        *,
+        is_rare: bool = False,
     ) -> None:
-        """Keep a program that was made, but for one that makes sense in this process alone."""
+        """Keep a program that was made, but for one that makes sense in this process alone.
+
+        One that `is_rare` is kept where an earlier process made it too: to write it takes a third of planning.
+        """
         plans, compiled = self._plans, program.compiled
         if plans is None or compiled is None or not self._left or program.outline.states:
             return
         self._left -= 1
         if not plans.can_write() or not self._is_plain:
+            return
+        if is_rare and plans.read(made := f"{self._key(shapes, values)} made") is None:
+            plans.write(made, b"")
             return
         names, plan = _Names(self._tensors()), compiled.plan
         if not plan.fits(None):

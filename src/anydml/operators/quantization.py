@@ -259,18 +259,15 @@ def has_no_gaps(tensor: TensorDesc) -> bool:
 
 
 def unpacked(field: str, tensor: TensorDesc, name: str) -> tuple[View, tuple[Map, ...]]:
-    """A 4-bit tensor with its numbers one to a byte, in memory of its own, and the steps that make it so."""
-    kind, count = whole_type(tensor.data_type), tensor.extent
-    pairs = count // 2
-    steps = []
-    if pairs:
-        source, target = View(field, BYTE, (pairs, 2), (1, 0)), View(name, kind, (pairs, 2), (2, 1))
-        steps.append(Map((source,), target, number_in(load(0, BYTE), tensor.data_type, coordinate(1))))
-    if count % 2:
-        source, target = View(field, BYTE, (1,), (0,), pairs), View(name, kind, (1,), (0,), count - 1)
-        steps.append(Map((source,), target, number_in(load(0, BYTE), tensor.data_type, None)))
+    """A 4-bit tensor with its numbers one to a byte, in memory of its own, and the steps that make it so.
+
+    Both numbers of its last byte are there: what two steps write would not be computed once where it is constant.
+    """
+    kind, pairs = whole_type(tensor.data_type), -(-tensor.extent // 2)
+    source, target = View(field, BYTE, (pairs, 2), (1, 0)), View(name, kind, (pairs, 2), (2, 1))
+    steps = (Map((source,), target, number_in(load(0, BYTE), tensor.data_type, coordinate(1))),)
     seen = View.of(name, tensor)
-    return View(name, kind, seen.sizes, seen.strides), tuple(steps)
+    return View(name, kind, seen.sizes, seen.strides), steps
 
 
 def packed(name: str, field: str, tensor: TensorDesc, pair: int | None) -> tuple[Map, ...]:
