@@ -13,6 +13,7 @@ pytest.importorskip("onnx", reason="models are made with it")
 
 import anydml.genai as og
 from anydml.genai.audio import lowpass, mel_filters, read_wave, resample
+from anydml.genai.batching import Batcher
 from media_folders import BEGIN, FRAMES, MELS, RATE, WORDS, logits, make_speech, speech_config, speech_processor, wav
 
 if TYPE_CHECKING:
@@ -288,6 +289,7 @@ WRONG: list[tuple[str, Callable[[og.Model], object]]] = [
     ("audio 1 must not be empty", lambda m: og.Audios.open_bytes(b"x", b"")),
     ("there must be sound before tokens", lambda m: og.Generator(m, og.GeneratorParams(m)).append_tokens([1, 2])),
     ("floats of shape .1, 8, 100.; got float32 of .2, 8, 100.", lambda m: start(m, inputs(m, *[wav(sound())] * 2))),
+    ("takes sound, and no requests of text", lambda m: Batcher(m, 2, 2, 20)),
     ("not taken as it is spoken", lambda m: m.create_streaming_processor()),
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import io
 import json
 import sys
@@ -327,6 +329,82 @@ def test_prompts_of_pictures_alone(made: Made) -> None:
     for kind in ("gemma3", "qwen2_5_vl"):
         given = inputs(made[kind][1], picture(64, 64), prompt="")
         assert finish(start(made[kind][1], given)) == greedy(kind, made[kind][2], given)
+
+
+# The server
+
+
+def answers(made: Made, kind: str, *bodies: Any) -> list[tuple[int, Any]]:
+    """What a server says to requests for chat completions."""
+    pytest.importorskip("starlette", reason="a server is its")
+    pytest.importorskip("uvicorn", reason="likewise")
+    from anydml.genai.batching import Batcher
+    from anydml.genai.openai_requests import Wrong
+    from anydml.genai.server import Service
+
+    batcher = Batcher(made[kind][1], 2, 8, LONGEST)
+    service = Service(made[kind][1], "tiny", None, batcher, is_local=True)
+
+    async def go(body: Any) -> tuple[int, Any]:
+        try:
+            asked, work, events = await service._submit(body, is_chat=True)
+            async for _ in service._parts(asked, work, events):
+                pass
+            return 200, work.search.sequence(0)[work.prompt_length :].tolist()
+        except Wrong as error:
+            return error.status, str(error)
+
+    try:
+        return [asyncio.run(go(body)) for body in bodies]
+    finally:
+        batcher.close()
+
+
+def said(*parts: Any, **more: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": list(parts)}], "max_tokens": 5, "temperature": 0, **more}
+
+
+def image_part(held: bytes) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base64.b64encode(held).decode()}"}}
+
+
+@pytest.mark.parametrize("kind", list(MARK))
+def test_a_server_takes_pictures(made: Made, kind: str) -> None:
+    text = {"type": "text", "text": "what?"}
+    mark = MARK[kind].format(1) + ("\n" if kind == "phi3v" else "")
+    model = made[kind][1]
+    expected = []
+    for seed in (0, 1):
+        prompt = f"<|user|>{mark}what?<|end|><|assistant|>"
+        given = inputs(model, picture(90, 60, seed), prompt=prompt)
+        expected.append((200, finish(start(model, given, 5))[given["input_ids"].as_numpy().size :]))
+    plain = inputs(model, prompt="<|user|>what?<|end|><|assistant|>")
+    expected.append((200, finish(start(model, plain, 5))[plain["input_ids"].as_numpy().size :]))
+    bodies = [said(image_part(png(picture(90, 60, seed))), text) for seed in (0, 1)]
+    assert answers(made, kind, *bodies, said(text)) == expected
+
+
+REQUESTS = [
+    ("nothing is fetched from elsewhere", {"type": "image_url", "image_url": {"url": "https://x.org/a.png"}}),
+    ("nothing is fetched from elsewhere", {"type": "image_url", "image_url": {"url": "data:text/html;base64,AA=="}}),
+    ("must hold a file in base64", {"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}}),
+    ("nothing is fetched from elsewhere", {"type": "image_url"}),
+    ("must be of text, or image_url; it is 'input_audio'", {"type": "input_audio"}),
+    ("files of PNG, JPEG", image_part(b"hello")),
+    ("must be of text, or image_url", {}),
+]
+
+
+@pytest.mark.parametrize(("told", "part"), REQUESTS, ids=[str(place) for place in range(len(REQUESTS))])
+def test_a_server_refuses_what_is_no_picture(made: Made, told: str, part: Any) -> None:
+    ((status, message),) = answers(made, "gemma3", said(part))
+    assert (status, told in message) == (400, True), message
+
+
+def test_a_picture_more_in_words_is_refused(made: Made) -> None:
+    words = {"type": "text", "text": "and <start_of_image>"}
+    ((status, message),) = answers(made, "gemma3", said(image_part(png(picture(20, 20))), words))
+    assert (status, "for each picture; got 2 for 1 pictures" in message) == (400, True), message
 
 
 # What is wrong

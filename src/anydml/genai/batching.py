@@ -20,7 +20,7 @@ from anydml.genai.search import Search
 from anydml.onnxruntime.ort_errors import Fail, refuse, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from anydml.genai.generator import GeneratorParams
     from anydml.genai.model import Model
@@ -34,7 +34,14 @@ _IDLE = 0.5
 class Request:
     """A prompt, how to go on with it, and who is told of each token."""
 
-    def __init__(self, model: Model, tokens: Array, params: GeneratorParams, tell: Callable[[Request], object]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        tokens: Array,
+        params: GeneratorParams,
+        tell: Callable[[Request], object],
+        pictures: Mapping[str, Any] | None = None,
+    ) -> None:
         options = params.options
         options.check(model.context_length, model.vocab_size)
         if options.rows != 1:
@@ -46,6 +53,8 @@ class Request:
         self.search = Search(options, model.config.eos_token_ids, model.config.number("pad_token_id", 0))
         self.search.append(np.asarray(tokens, np.int32)[None])
         self.prompt_length = len(tokens)
+        self.pictures = pictures
+        """What the model's vision model takes for it."""
         self.guide = None if params.guidance is None else Guide(model, params.guidance, options)
         self.decoder: Decoder | None = None
         """Its own cache, before it has a row."""
@@ -104,7 +113,12 @@ class Batcher:
 
     def __init__(self, model: Model, rows: int, queue: int, length: int) -> None:
         """`rows` at once and `queue` waiting at most, of `length` tokens each, prompt and answer together."""
-        self.model, self.rows, self.length = model, rows if model.knows_lengths else 1, length
+        if "encoder" in model.parts:
+            rule = f"a model of type {show(model.type)} takes sound, and no requests of text"
+            way_out = "a program gives it some: generator.set_inputs(processor(prompt, audios=audios))"
+            raise refuse("Batcher", "model", rule, way_out=way_out)
+        is_shared = model.knows_lengths and not model.parts
+        self.model, self.rows, self.length = model, rows if is_shared else 1, length
         self._queue: deque[Request] = deque()
         self._most = queue
         self._active: list[Request] = []
@@ -174,6 +188,8 @@ class Batcher:
         try:
             own = Decoder(self.model, 1, 1, length, is_shared=self.model.knows_lengths)
             with told():
+                if own.embedder is not None and request.pictures:
+                    own.embedder.take(request.pictures)
                 logits = own.run(request.search.tokens[:, : request.search.length])
             request.choose(logits)
             if request.is_done:

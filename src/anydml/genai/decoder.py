@@ -12,6 +12,7 @@ from anydml.core.memory import HOST
 from anydml.genai.last_rows import ROWS, rows_at
 from anydml.genai.log import log_arrays, tells
 from anydml.genai.model import number_of_type
+from anydml.genai.vision import Embedder
 from anydml.onnxruntime.ort_errors import Fail, refuse
 from anydml.onnxruntime.ort_value import OrtValue, on_host, placed
 from anydml.onnxruntime.type_names import dtype_of
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anydml.genai.model import Cache, Model
-    from anydml.genai.vision import Embedder
     from anydml.onnxruntime.binding import IOBinding
 
     Array = np.ndarray[Any, Any]
@@ -44,7 +44,7 @@ class Decoder:
         self.length = 0
         """The tokens of each sequence that were taken in."""
         self._is_shared, self._chunk_size = is_shared, chunk_size
-        self.embedder: Embedder | None = None
+        self.embedder = Embedder(model, batch) if "embedding" in model.parts else None
         """What makes embeddings of tokens, where the model takes these."""
         self.extra: dict[str, Any] = {}
         """Inputs that a program sets itself."""

@@ -19,7 +19,6 @@ from anydml.genai.model import Loaded, Model
 from anydml.genai.search import BeamSearch, Search
 from anydml.genai.speech import SpeechEncoder
 from anydml.genai.tensors import NamedTensors, as_array
-from anydml.genai.vision import Embedder
 from anydml.onnxruntime.ort_errors import refuse, refuse_type, told
 from anydml.onnxruntime.ort_value import on_host
 
@@ -130,8 +129,6 @@ class Generator(Loaded):
         self._encoder: SpeechEncoder | None = None
         if "encoder" in model.parts:
             self._encoder = SpeechEncoder(model, options.batch_size, options.num_beams)
-        if "embedding" in model.parts:
-            self._decoder.embedder = Embedder(model, options.batch_size)
         self._logits: Array | None = None
         """The logits that the next tokens are chosen by, where they are known."""
         self._is_ended = self._is_rewound = False
@@ -204,9 +201,8 @@ class Generator(Loaded):
             with told():
                 self._decoder.extra.update(self._encoder.take(taken))
         if (embedder := self._decoder.embedder) is not None:
-            wanted = embedder.wanted
             with told():
-                embedder.take({wanted[name]: given.pop(name) for name in list(given) if name in wanted})
+                embedder.take({name: given.pop(name) for name in list(given) if name in embedder.wanted})
         for name, value in given.items():
             self.set_model_input(name, value)
         if "input_ids" in inputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from anydml.core.errors import show
 from anydml.genai.generator import GeneratorParams
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from anydml.genai.model import Model
     from anydml.genai.tokenizer import Tokenizer
@@ -61,13 +62,23 @@ class Asked:
     params: GeneratorParams
     limit: int | None
     """The most tokens of an answer."""
+    pictures: list[bytes] = field(default_factory=list)
+    """Files, in the order in which the prompt has places for them."""
     stops: list[str] = field(default_factory=list)
     streams: bool = False
     tells_usage: bool = False
 
 
-def read(body: Any, model: Model, tokenizer: Tokenizer, own_name: str, *, is_chat: bool) -> Asked:
-    """A request's fields."""
+def read(
+    body: Any,
+    model: Model,
+    tokenizer: Tokenizer,
+    own_name: str,
+    *,
+    is_chat: bool,
+    mark: Callable[[int], str] | None = None,
+) -> Asked:
+    """A request's fields. `mark` says what stands for a picture, where the model takes any."""
     if not isinstance(body, dict):
         raise Wrong("the request must be a JSON object")
     for name, value in body.items():
@@ -80,7 +91,8 @@ def read(body: Any, model: Model, tokenizer: Tokenizer, own_name: str, *, is_cha
         raise Wrong(f"there is no model {show(named)}; there is {show(own_name)}", "model", 404, "model_not_found")
     params = GeneratorParams(model)
     limit = _number(body, "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens", 1)
-    asked = Asked(_prompts(body, tokenizer, is_chat=is_chat), params, limit)
+    pictures = Pictures(mark)
+    asked = Asked(_prompts(body, tokenizer, pictures, is_chat=is_chat), params, limit, pictures.held)
     asked.stops = _strings(body.get("stop"), "stop") if body.get("stop") is not None else []
     if len(asked.stops) > _MOST_STOPS or not all(asked.stops):
         raise Wrong(f"stop must be up to {_MOST_STOPS} strings, none of them empty", "stop")
@@ -129,7 +141,37 @@ def _set_guidance(given: Any, params: GeneratorParams) -> None:
         raise Wrong("response_format.type must be text, json_object or json_schema", "response_format")
 
 
-def _prompts(body: Mapping[str, Any], tokenizer: Tokenizer, *, is_chat: bool) -> list[str]:
+class Pictures:
+    """The pictures of a request."""
+
+    def __init__(self, mark: Callable[[int], str] | None) -> None:
+        self._mark = mark
+        self.held: list[bytes] = []
+        """Files."""
+
+    def take(self, part: Mapping[str, Any], where: str) -> str:
+        """What stands in the prompt for a part of a message that is no text."""
+        kind = part.get("type")
+        if kind != "image_url" or self._mark is None:
+            rule = "of text, or image_url" if self._mark is not None else "of text: this model takes no pictures"
+            raise Wrong(f"{where} must be {rule}; it is {show(kind)}", where)
+        given = part.get("image_url")
+        url = given.get("url") if isinstance(given, dict) else given
+        head, _, coded = url.partition(",") if isinstance(url, str) else ("", "", "")
+        if not head.startswith("data:image/") or not head.endswith(";base64"):
+            message = f"{where}.image_url.url must be data:image/...;base64,...: nothing is fetched from elsewhere"
+            raise Wrong(message, where)
+        try:
+            held = base64.b64decode(coded, validate=True)
+        except ValueError:
+            held = b""
+        if not held:
+            raise Wrong(f"{where}.image_url.url must hold a file in base64", where)
+        self.held.append(held)
+        return self._mark(len(self.held))
+
+
+def _prompts(body: Mapping[str, Any], tokenizer: Tokenizer, pictures: Pictures, *, is_chat: bool) -> list[str]:
     if not is_chat:
         if body.get("prompt") is None:
             raise Wrong("prompt must be given", "prompt")
@@ -140,7 +182,7 @@ def _prompts(body: Mapping[str, Any], tokenizer: Tokenizer, *, is_chat: bool) ->
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise Wrong("messages must be a list with a message at least", "messages")
-    plain = [_plain(message, place) for place, message in enumerate(messages)]
+    plain = [_plain(message, place, pictures) for place, message in enumerate(messages)]
     tools = body.get("tools")
     if tools is not None and not isinstance(tools, list):
         raise Wrong("tools must be a list", "tools")
@@ -150,17 +192,23 @@ def _prompts(body: Mapping[str, Any], tokenizer: Tokenizer, *, is_chat: bool) ->
     return [tokenizer.apply_chat_template(plain, tools=tools if choice == "auto" else None)]
 
 
-def _plain(message: Any, place: int) -> dict[str, Any]:
+def _plain(message: Any, place: int, pictures: Pictures) -> dict[str, Any]:
     """A message whose content is a string, as templates expect."""
     where = f"messages[{place}]"
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         raise Wrong(f"{where} must be an object with a role", where)
     content = message.get("content")
     if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
-        if len(texts) != len(content) or not all(isinstance(text, str) for text in texts):
-            raise Wrong(f"{where}.content must be of text: images and sounds are not read here", where)
-        content = "".join(str(text) for text in texts)
+        texts = []
+        for number, part in enumerate(content):
+            own = f"{where}.content[{number}]"
+            if not isinstance(part, dict):
+                raise Wrong(f"{own} must be an object with a type", own)
+            text = part.get("text") if part.get("type") == "text" else pictures.take(part, own)
+            if not isinstance(text, str):
+                raise Wrong(f"{own}.text must be a string", own)
+            texts.append(text)
+        content = "".join(texts)
     elif content is not None and not isinstance(content, str):
         raise Wrong(f"{where}.content must be a string, or a list of parts", where)
     return {**message, "content": content or ""}

@@ -59,6 +59,10 @@ class MultiModalProcessor(Loaded):
             found[name] = value
         return found
 
+    def mark(self, number: int) -> str:
+        """What stands in a prompt for a picture, by its number from 1 on; nothing where the model takes none."""
+        return self._process.mark.format(number=number)
+
     def decode(self, tokens: Any) -> str:
         """The text of tokens; those of pictures have none."""
         given = np.asarray(as_array(tokens)).reshape(-1)
@@ -71,6 +75,8 @@ class MultiModalProcessor(Loaded):
 
 class WhisperProcessor:
     """Of speech: the logarithm of its power in each band of the mel scale, and the prompt's tokens."""
+
+    mark = ""
 
     def __init__(self, model: Model, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -97,6 +103,9 @@ class WhisperProcessor:
 
 class VisionProcessor:
     """Of pictures: their pixels, and a prompt's tokens with as many for each picture as it has features."""
+
+    mark = ""
+    """What stands in a prompt for a picture."""
 
     def __init__(self, model: Model, tokenizer: Tokenizer) -> None:
         self._model, self._tokenizer = model, tokenizer
@@ -141,6 +150,8 @@ class VisionProcessor:
 class PhiProcessor(VisionProcessor):
     """Of Phi-3 vision: a picture's tokens are its number, below 0, where the prompt says <|image_1|>."""
 
+    mark = "<|image_{number}|>\n"
+
     def _told(self, prompt: str, made: list[tuple[Array, ...]]) -> dict[str, Array]:
         self._outputs(made, 3, "Phi3ImageTransform")
         numbers = [int(number) for number in re.findall(r"<\|image_(\d+)\|>", prompt)]
@@ -164,14 +175,15 @@ class PhiProcessor(VisionProcessor):
 class GemmaProcessor(VisionProcessor):
     """Of Gemma 3: 256 tokens for each picture."""
 
-    _mark, _soft, _end, _count = "<start_of_image>", "<image_soft_token>", "<end_of_image>", 256
+    mark = "<start_of_image>"
+    _soft, _end, _count = "<image_soft_token>", "<end_of_image>", 256
 
     def _told(self, prompt: str, made: list[tuple[Array, ...]]) -> dict[str, Array]:
         self._outputs(made, 1, "Permute3D")
-        text = prompt or " ".join([self._mark] * len(made))
-        self._counted(text.count(self._mark), len(made), self._mark)
-        whole = f"\n\n{self._mark}{self._soft * self._count}{self._end}\n\n"
-        tokens = self._tokenizer.encode(text.replace(self._mark, whole))[None]
+        text = prompt or " ".join([self.mark] * len(made))
+        self._counted(text.count(self.mark), len(made), self.mark)
+        whole = f"\n\n{self.mark}{self._soft * self._count}{self._end}\n\n"
+        tokens = self._tokenizer.encode(text.replace(self.mark, whole))[None]
         found = {"input_ids": tokens}
         if made:
             soft = self._tokenizer.to_token_id(self._soft)
@@ -185,6 +197,7 @@ class QwenProcessor(VisionProcessor):
     """Of Qwen 2.5 VL and its kin: a token for each square of merged patches."""
 
     _begin, _pad, _end = "<|vision_start|>", "<|image_pad|>", "<|vision_end|>"
+    mark = f"{_begin}{_pad}{_end}"
 
     def _told(self, prompt: str, made: list[tuple[Array, ...]]) -> dict[str, Array]:
         self._outputs(made, 2, "PatchImage")

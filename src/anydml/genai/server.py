@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.core.errors import DmlError, Fault, MissingDependencyError, UnsupportedError
 from anydml.genai.batching import Batcher, Full, Request
+from anydml.genai.media import Images
 from anydml.genai.openai_requests import Asked, Stops, Wrong, read
 from anydml.genai.tokenizer import Tokenizer
 
@@ -30,6 +31,7 @@ except ModuleNotFoundError as _error:
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    import numpy as np
     from starlette.requests import Request as HttpRequest
 
     from anydml.genai.model import Model
@@ -49,6 +51,7 @@ class Service:
     def __init__(self, model: Model, name: str, key: str | None, batcher: Batcher, *, is_local: bool) -> None:
         self._model, self._name, self._key, self._batcher = model, name, key, batcher
         self._tokenizer = Tokenizer(model)
+        self._processor = model.create_multimodal_processor() if "vision" in model.parts else None
         self._is_local = is_local
         self._created = int(time.time())
 
@@ -136,8 +139,9 @@ class Service:
                 loop.call_soon_threadsafe(events.put_nowait, None)
 
         def make() -> tuple[Asked, Request]:
-            asked = read(body, self._model, self._tokenizer, self._name, is_chat=is_chat)
-            tokens = self._tokenizer.encode(asked.prompts[0])
+            mark = self._processor.mark if self._processor is not None else None
+            asked = read(body, self._model, self._tokenizer, self._name, is_chat=is_chat, mark=mark)
+            tokens, pictures = self._taken(asked)
             if not len(tokens):
                 raise Wrong("the prompt must have a token at least", "messages" if is_chat else "prompt")
             most = self._batcher.length
@@ -146,7 +150,7 @@ class Service:
                 raise Wrong(message, "messages" if is_chat else "prompt", code="context_length_exceeded")
             limit = most if asked.limit is None else min(most, len(tokens) + asked.limit)
             asked.params.set_search_options(max_length=limit)
-            return asked, Request(self._model, tokens, asked.params, tell)
+            return asked, Request(self._model, tokens, asked.params, tell, pictures)
 
         try:
             asked, work = await run_in_threadpool(make)
@@ -156,6 +160,14 @@ class Service:
         except Full:
             raise Wrong("as many requests wait as may; ask again later", status=429, code="queue_full") from None
         return asked, work, events
+
+    def _taken(self, asked: Asked) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
+        """A prompt's tokens, and what a vision model takes."""
+        if self._processor is None or not asked.pictures:
+            return self._tokenizer.encode(asked.prompts[0]), {}
+        found = self._processor(asked.prompts[0], images=Images.open_bytes(*asked.pictures))
+        given = {name: found[name].held for name in found}
+        return given.pop("input_ids")[0], given
 
     async def _parts(self, asked: Asked, work: Request, events: asyncio.Queue[None]) -> AsyncIterator[tuple[str, str]]:
         """Pieces of text, and with the last of them why it ends."""

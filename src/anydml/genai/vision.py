@@ -65,7 +65,8 @@ class Embedder:
     # Pictures in
 
     def take(self, inputs: Mapping[str, Any]) -> None:
-        """Take pictures, by the names of the graph: their tokens are the next that are embedded."""
+        """Take pictures, by the names of a processor or of the graph: their tokens are the next that are embedded."""
+        inputs = {self.wanted.get(name, name): value for name, value in inputs.items()}
         if self._batch > 1:
             way_out = "set_search_options(batch_size=1), and a generator for each prompt"
             raise refuse("Generator", "batch_size", "pictures go with one prompt alone", str(self._batch), way_out)
