@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +13,13 @@ from anydml.core.files import read_plain
 from anydml.core.locks import make_lock
 from anydml.dxdispatch.flatbuffers import read_flat
 from anydml.genai.model import Loaded, Model
-from anydml.onnxruntime.ort_errors import InvalidGraph, NoSuchFile, refuse, refuse_type
+from anydml.genai.tensors import read_name, read_path
+from anydml.onnxruntime.ort_errors import InvalidGraph, NoSuchFile, refuse, refuse_type, told
 from anydml.onnxruntime.type_names import dtype_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from anydml.dxdispatch.flatbuffers import Schema
     from anydml.genai.generator import Generator
 
@@ -84,9 +86,9 @@ class Adapters(Loaded):
     def load(self, adapter_file_path: str, adapter_name: str) -> None:
         """Read an adapter's file, under a name."""
         for field, value in (("adapter_file_path", adapter_file_path), ("adapter_name", adapter_name)):
-            if not isinstance(value, str):
-                raise refuse_type("Adapters", field, "a string", value)
-        found = read_adapter(Path(adapter_file_path))
+            read_name("Adapters", field, value)
+        with told():
+            found = read_adapter(read_path("Adapters", "adapter_file_path", adapter_file_path))
         for name, array in found.items():
             self._check(name, array)
         with self._lock:
@@ -126,7 +128,7 @@ class Adapters(Loaded):
             return found
 
     def _find(self, name: str) -> dict[str, np.ndarray[Any, Any]]:
-        if name not in self._held:
+        if read_name("Adapters", "adapter_name", name) not in self._held:
             way_out = f"there are {', '.join(map(show, self._held))}" if self._held else "load one first"
             raise refuse("Adapters", "adapter_name", f"there is no adapter {show(name)}", way_out=way_out)
         return self._held[name]

@@ -13,7 +13,8 @@ from anydml.core.enum_parsing import suggest
 from anydml.core.errors import Fault, ModelFileError, show
 from anydml.core.files import read_plain
 from anydml.genai.search_options import SearchOptions
-from anydml.onnxruntime.ort_errors import InvalidGraph, NoSuchFile, refuse, refuse_type
+from anydml.genai.tensors import read_path
+from anydml.onnxruntime.ort_errors import InvalidGraph, NoSuchFile, refuse, refuse_type, renamed
 
 FILE = "genai_config.json"
 _LARGEST = 2**24
@@ -75,7 +76,7 @@ def read_text(path: Path, what: str = "") -> str:
         raise InvalidGraph(str(path), Fault(field=what, rule=f"the file must be UTF-8 ({error.reason})")) from None
     except ModelFileError as error:
         if path.exists():
-            raise
+            raise renamed(error) from error.__cause__
         way_out = f"a folder of ONNX Runtime GenAI has one beside its {FILE}" if path.name != FILE else _way_out(path)
         fault = Fault(field="", rule=f"there is no file {show(str(path))}", way_out=way_out)
         raise NoSuchFile(path.name, [fault]) from error
@@ -106,7 +107,7 @@ class Config:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise refuse_type("Config", "path", "the path of a folder", path)
-        self.folder = Path(path)
+        self.folder = read_path("Config", "path", path)
         """Where its files lie."""
         self.data: dict[str, Any] = {}
         """What the file and the overlays say."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from anydml.genai.log import log, log_arrays, tells
 from anydml.genai.model import Loaded, Model
 from anydml.genai.search import BeamSearch, Search
 from anydml.genai.speech import SpeechEncoder
-from anydml.genai.tensors import NamedTensors, as_array
+from anydml.genai.tensors import NamedTensors, as_array, read_name, read_whole
 from anydml.onnxruntime.ort_errors import refuse, refuse_type, told
 from anydml.onnxruntime.ort_value import on_host
 
@@ -169,10 +168,7 @@ class Generator(Loaded):
             raise
 
     def _read_tokens(self, tokens: Any) -> Array:
-        try:
-            given = np.asarray(as_array(tokens))
-        except ValueError:
-            raise refuse_type("Generator", "tokens", "an array of whole numbers", tokens) from None
+        given = np.asarray(as_array(tokens, "Generator", "tokens"))
         if given.size and given.dtype.kind not in "iu":
             raise refuse_type("Generator", "tokens", "an array of whole numbers", tokens)
         batch = self._options.batch_size
@@ -210,6 +206,7 @@ class Generator(Loaded):
 
     def set_model_input(self, name: str, value: Any) -> None:
         """Give the model an input that it has beside tokens, masks, positions and caches."""
+        read_name("Generator", "name", name)
         if self._encoder is not None and name in self._encoder.wanted.values():
             with told():
                 self._decoder.extra.update(self._encoder.take({name: value}))
@@ -217,7 +214,7 @@ class Generator(Loaded):
         if name not in self.model.inputs:
             way_out = f"the model has {', '.join(map(show, list(self.model.inputs)[:8]))}"
             raise refuse("Generator", str(name), f"there is no input {show(name)}", way_out=way_out)
-        self._decoder.extra[name] = np.array(as_array(value))
+        self._decoder.extra[name] = np.array(as_array(value, "Generator", name))
 
     def set_hidden_states(self, hidden_states: Any) -> None:
         """Give the model the hidden states of another one's last step, where it has an input for them."""
@@ -303,7 +300,7 @@ class Generator(Loaded):
 
     def get_sequence(self, index: int) -> Array:
         """A sequence's tokens; with beams one of the best of each prompt."""
-        number = operator.index(index)
+        number = read_whole("Generator", "index", index)
         if not 0 <= number < self._search.count:
             raise refuse("Generator", "index", f"index must be 0 to {self._search.count - 1}", str(number))
         return self._search.sequence(number)
@@ -318,7 +315,7 @@ class Generator(Loaded):
     def set_logits(self, logits: Any) -> None:
         """Put other logits in place of those that the next tokens are chosen by."""
         wanted = self._options.rows, self.model.vocab_size
-        given = np.asarray(as_array(logits))
+        given = np.asarray(as_array(logits, "Generator", "logits"))
         if given.dtype.kind not in "fiu" or given.size != wanted[0] * wanted[1]:
             rule = f"logits must be numbers of shape {list(wanted)}"
             raise refuse("Generator", "logits", rule, f"{given.dtype.name} of {list(given.shape)}")
@@ -329,12 +326,14 @@ class Generator(Loaded):
 
     def get_input(self, name: str) -> Array:
         """An input of the model's last step."""
+        read_name("Generator", "name", name)
         front = self._encoder or self._decoder.embedder
         own = front.fed.get(name) if front is not None else None
         return self._looked(self._decoder.input(name) if own is None else np.array(own), name, "input")
 
     def get_output(self, name: str) -> Array:
         """An output of the model's last step."""
+        read_name("Generator", "name", name)
         front = self._encoder or self._decoder.embedder
         own = front.found.get(name) if front is not None else None
         return self._looked(self._decoder.output(name) if own is None else np.array(on_host(own)), name, "output")
@@ -349,7 +348,7 @@ class Generator(Loaded):
 
     def rewind_to(self, new_length: int) -> None:
         """Forget the tokens after the first so many; the next token that is generated follows the one after these."""
-        length, search = operator.index(new_length), self._search
+        length, search = read_whole("Generator", "new_length", new_length), self._search
         if not 0 <= length <= search.length:
             raise refuse("Generator", "new_length", f"new_length must be 0 to {search.length}", str(length))
         if length == search.length:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.onnxruntime.ort_errors import refuse
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 LOWEST = float(np.finfo(np.float32).min)
 """What a token's logit is where the token may not be chosen."""
+_INFINITE = 1e30
 
 
 class Draws:
@@ -76,6 +79,19 @@ def penalise(logits: Array, tokens: Array, length: int, options: SearchOptions, 
         logits[followers[(followers >= 0) & (followers < len(logits))]] = LOWEST
 
 
+def check_logits(logits: Array, is_asked: Array) -> None:
+    """Refuse rows of which no token can be chosen; infinity becomes a number that is above all others."""
+    most = logits.max(1)[is_asked]
+    if np.isnan(most).any():
+        way_out = "FLOAT16 overflows beyond 65,504: a folder of fp32 shows whether that is the cause"
+        raise refuse("Generator", "logits", "logits must be numbers", "NaN", way_out)
+    if np.isneginf(most).any():
+        rule = "there must be a token whose logit is above -inf"
+        raise refuse("Generator", "logits", rule, "none", "leave a token in set_logits, or widen the guidance")
+    if np.isposinf(most).any():
+        np.minimum(logits, _INFINITE, out=logits)
+
+
 class Search:
     """Sequences, each of whose next token is chosen by itself."""
 
@@ -112,6 +128,7 @@ class Search:
     def choose(self, logits: Array) -> None:
         """Choose the next tokens by logits, [rows, vocab_size], which are changed."""
         options = self.options
+        check_logits(logits, ~self._has_ended)
         chosen = np.empty(options.rows, np.int32)
         for row, own in enumerate(logits):
             if self._has_ended[row]:
@@ -158,6 +175,7 @@ class BeamSearch(Search):
     def choose(self, logits: Array) -> None:
         """Go on with the likeliest beams of each prompt; a beam that ends is kept beside them."""
         options, beams = self.options, self.options.num_beams
+        check_logits(logits, np.repeat(~self._has_ended, beams))
         for row, own in enumerate(logits):
             penalise(own, self.tokens[row, : self.length], self.length, options, self._ends)
         shifted = logits - logits.max(1, keepdims=True)

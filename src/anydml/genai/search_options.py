@@ -95,9 +95,13 @@ def _read_bool(subject: str, name: str, value: object) -> bool:
 
 
 def _read_float(subject: str, name: str, value: Any) -> float:
-    if isinstance(value, (bool, str)) or not hasattr(type(value), "__float__"):
+    if isinstance(value, (bool, str)) or not hasattr(type(value), "__float__") or getattr(value, "ndim", False):
         raise refuse_type(subject, name, "a number", value)
-    if not math.isfinite(found := float(value)):
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        raise refuse_type(subject, name, "a number", value) from None
+    if not math.isfinite(found):
         raise refuse(subject, name, f"{name} must be finite", str(found))
     return found
 

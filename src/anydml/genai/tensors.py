@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,12 +71,12 @@ class NamedTensors:
         del self._held[name]
 
     def _check(self, name: str) -> None:
-        if name not in self._held:
+        if read_name("NamedTensors", "name", name) not in self._held:
             way_out = f"there are {', '.join(map(show, self._held))}" if self._held else "there is none"
             raise refuse("NamedTensors", str(name), f"there is no tensor {show(name)}", way_out=way_out)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._held
+        return isinstance(name, str) and name in self._held
 
     def __len__(self) -> int:
         return len(self._held)
@@ -89,6 +92,41 @@ class NamedTensors:
         return f"NamedTensors({self._held})"
 
 
-def as_array(value: Any) -> np.ndarray[Any, Any]:
+# Arguments of methods
+
+
+def as_array(value: Any, subject: str = "Tensor", field: str = "array") -> np.ndarray[Any, Any]:
     """A tensor, an array of any library or a list as NumPy's array."""
-    return value.held if isinstance(value, Tensor) else np.asarray(on_host(value))
+    if isinstance(value, Tensor):
+        return value.held
+    try:
+        return np.asarray(on_host(value))
+    except ValueError:  # lists of several lengths
+        raise refuse_type(subject, field, "an array of numbers", value) from None
+
+
+def read_name(subject: str, field: str, value: object) -> str:
+    """A name."""
+    if not isinstance(value, str):
+        raise refuse_type(subject, field, "a string", value)
+    return value
+
+
+def read_whole(subject: str, field: str, value: Any) -> int:
+    """A whole number."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise refuse_type(subject, field, "a whole number", value) from None
+
+
+def read_path(subject: str, field: str, value: str | os.PathLike[str]) -> Path:
+    """A path that a file system may have."""
+    path = Path(value)
+    try:
+        is_possible = "\0" not in str(path) and bool(os.fsencode(path))
+    except UnicodeEncodeError:
+        is_possible = False
+    if not is_possible:
+        raise refuse(subject, field, f"{field} must be a path of characters that files have", show(str(path)))
+    return path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import re
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,7 +12,7 @@ from anydml.core.errors import Fault, show
 from anydml.genai.chat_template import ChatTemplate, need
 from anydml.genai.config import FILE, Config, read_json, read_text
 from anydml.genai.model import Loaded, Model
-from anydml.genai.tensors import Tensor, as_array
+from anydml.genai.tensors import Tensor, as_array, read_whole
 from anydml.onnxruntime.ort_errors import InvalidArgument, InvalidGraph, NoSuchFile, refuse, refuse_type
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class JsonCoder:
 
     def decode(self, tokens: Sequence[int], *, skips_special: bool) -> str:
         """The text of tokens; those that there are not have none."""
-        return str(self.held.decode(tokens, skip_special_tokens=skips_special))
+        return str(self.held.decode([one for one in tokens if 0 <= one < 2**32], skip_special_tokens=skips_special))
 
     def find(self, token: str) -> int | None:
         """The number of a token."""
@@ -204,7 +203,10 @@ class Tokenizer(Loaded):
         """The number of a token by its text; -1 for what is none."""
         if not isinstance(token, str):
             raise refuse_type("Tokenizer", "token", "a string", token)
-        found = self.coder.find(token)
+        try:
+            found = self.coder.find(token)
+        except UnicodeEncodeError:  # half of a surrogate pair
+            found = None
         return -1 if found is None else found
 
     # Tokens to text
@@ -314,11 +316,7 @@ class TokenizerStream(Loaded):
 
     def decode(self, token: int) -> str:
         """The text that a token adds: none while a character is not whole."""
-        try:
-            number = operator.index(token)
-        except TypeError:
-            raise refuse_type("TokenizerStream", "token", "a whole number", token) from None
-        self._tokens.append(number)
+        self._tokens.append(read_whole("TokenizerStream", "token", token))
         before = self._tokenizer.decode(self._tokens[: self._told])
         text = self._tokenizer.decode(self._tokens)
         is_partial = text.endswith(_PARTIAL) and len(self._tokens) - self._told < _MOST_PENDING
@@ -348,7 +346,7 @@ def _coder_of(folder: Path) -> Coder:
 
 
 def _read_tokens(tokens: Any) -> Array:
-    given = np.asarray(as_array(tokens))
+    given = np.asarray(as_array(tokens, "Tokenizer", "tokens"))
     if given.size and given.dtype.kind not in "iu":
         raise refuse_type("Tokenizer", "tokens", "an array of whole numbers", tokens)
     if given.size and int(given.min()) < 0:
