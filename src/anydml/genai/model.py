@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from anydml.genai.processor import MultiModalProcessor, StreamingProcessor
+    from anydml.onnxruntime.binding import IOBinding
     from anydml.onnxruntime.description import NodeArg
 
 _NEEDS = {
@@ -91,15 +92,17 @@ class Part:
         self.types = {name: dtype_of(number_of_type(arg)) for name, arg in self.inputs.items()}
         """The elements that each input takes."""
 
-    def run(self, fed: Mapping[str, Any]) -> dict[str, Any]:
-        """Its outputs, in the device's memory."""
-        binding = self.session.io_binding()
-        kind, _, number = self.session.device.name.partition(":")
-        place = HOST if self.session.device.engine.memory == HOST else kind
+    def run(self, fed: Mapping[str, Any], binding: IOBinding | None = None) -> dict[str, Any]:
+        """Its outputs, in the device's memory. With a binding of one's own they last until its next run."""
+        binding = binding or self.session.io_binding()
         for name, value in fed.items():
-            binding.bind_ortvalue_input(name, OrtValue(value))
-        for name in self.outputs:
-            binding.bind_output(name, place, int(number or 0))
+            if binding.inputs.get(name) is not value:
+                binding.bind_ortvalue_input(name, OrtValue(value))
+        if not binding.outputs:
+            kind, _, number = self.session.device.name.partition(":")
+            place = HOST if self.session.device.engine.memory == HOST else kind
+            for name in self.outputs:
+                binding.bind_output(name, place, int(number or 0))
         self.session.run_with_iobinding(binding)
         return binding.results()
 

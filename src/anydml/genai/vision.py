@@ -40,6 +40,9 @@ class Embedder:
         self._feature_output = model.config.names("outputs", "vision")["image_features"]
         self._output = model.config.names("outputs", "embedding")["inputs_embeds"]
         self._check_names()
+        self._absent = self._none()
+        self._binding = self._embedding.session.io_binding()
+        """For text."""
         self._waiting: tuple[Any, Array | None] | None = None
         """Features, and the rows and columns of patches, of pictures whose tokens have not come."""
         self._seen: dict[int, tuple[Array, Any, Array | None]] = {}
@@ -115,15 +118,11 @@ class Embedder:
         rows = len(tokens)
         features = self._features_of(tokens, start)
         is_prompt = features is not None
-        fed = {
-            self._ids: np.ascontiguousarray(tokens[:1] if is_prompt else tokens, self._embedding.types[self._ids]),
-            self._features: features if is_prompt else self._none(),
-        }
-        for name, arg in self._embedding.inputs.items():
-            if name not in fed:  # of sound, which there is none of
-                shape = [size if isinstance(size, int) and size > 0 else 0 for size in arg.shape or ()]
-                fed[name] = np.zeros(shape, self._embedding.types[name])
-        found = self._embedding.run(fed)[self._output]
+        taken = tokens[:1] if is_prompt else tokens
+        fed = {**self._absent, self._ids: np.ascontiguousarray(taken, self._embedding.types[self._ids])}
+        if is_prompt:
+            fed[self._features] = features
+        found = self._embedding.run(fed, None if is_prompt else self._binding)[self._output]
         if rows > 1 and is_prompt:  # beams begin alike
             found = placed(np.repeat(np.asarray(on_host(found)), rows, 0), self._memory)
         return found
@@ -139,13 +138,16 @@ class Embedder:
             return None
         return own[1]
 
-    def _none(self) -> Array:
-        """Features of no picture."""
-        arg = self._embedding.inputs[self._features]
-        sizes = [size if isinstance(size, int) and size > 0 else None for size in arg.shape or ()]
-        width = sizes[-1] or self._model.config.number("decoder.hidden_size")
-        shape = [0, width] if len(sizes) < 3 else [sizes[0] or 1, 0, width]
-        return np.zeros(shape, self._embedding.types[self._features])
+    def _none(self) -> dict[str, Array]:
+        """Features of no picture, and of no sound."""
+        found = {}
+        for name, arg in self._embedding.inputs.items():
+            if name != self._ids:
+                sizes = [size if isinstance(size, int) and size > 0 else None for size in arg.shape or ()]
+                width = sizes[-1] or self._model.config.number("decoder.hidden_size")
+                shape = [0, width] if len(sizes) < 3 else [sizes[0] or 1, 0, width]
+                found[name] = np.zeros(shape, self._embedding.types[name])
+        return found
 
     # Positions
 
