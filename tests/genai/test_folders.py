@@ -14,6 +14,7 @@ pytest.importorskip("onnx", reason="models are made with it")
 
 import anydml.genai as og
 from genai_folders import END, WORDS, config, decoder, make_folder
+from onnx_models import info, onnx
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +92,41 @@ WRONG: list[tuple[str, Callable[[Path], object]]] = [
 def test_what_is_wrong_is_told(folder: Path, told: str, act: Callable[[Path], object]) -> None:
     with pytest.raises(RuntimeError, match=told):
         act(folder)
+
+
+@pytest.mark.parametrize(
+    ("names", "kind", "told"),
+    [
+        (
+            ("logits",),
+            "BFLOAT16",
+            "'logits' is of BFLOAT16, which DirectML lacks; build the folder with precision fp16",
+        ),
+        (
+            ("past_key_values.0.key", "present.0.key"),
+            "FLOAT8E4M3FN",
+            "'past_key_values.0.key' is of FLOAT8E4M3FN, .*; build the folder with kv_cache_quant_scheme int8_per",
+        ),
+    ],
+)
+def test_types_that_directml_lacks_are_told_as_a_folder_loads(
+    folder: Path, names: tuple[str, ...], kind: str, told: str
+) -> None:
+    proto = onnx.load_from_string(SLOW)
+    for one in (*proto.graph.input, *proto.graph.output):
+        if one.name in names:
+            one.type.tensor_type.elem_type = onnx.TensorProto.DataType.Value(kind)
+    (folder / "model.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(RuntimeError, match=told):
+        og.Model(str(folder))
+
+
+def test_caches_in_blocks_are_told_as_a_folder_loads(folder: Path) -> None:
+    proto = onnx.load_from_string(SLOW)
+    proto.graph.input.append(info("block_table", "int32", ["b", "n"]))
+    (folder / "model.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(RuntimeError, match=r"'block_table' is of caches in blocks.*without use_paged_attention"):
+        og.Model(str(folder))
 
 
 def test_overlays_and_providers_change_a_configuration(folder: Path) -> None:

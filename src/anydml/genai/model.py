@@ -48,6 +48,11 @@ _STATES = "past_conv_names", "past_recurrent_names"
 _TOLD = {"cpu": "CPU", "cuda": "CUDA", "webgpu": "WebGPU"}
 """GenAI's word for a device."""
 _NAMES = {"dml": "DML"}
+_LACKED = {
+    "bfloat16": "precision fp16, or int4 without use_cuda_bf16",
+    "float8": "kv_cache_quant_scheme int8_per_tensor or int8_per_channel",
+}
+"""Types of the builder's models that DirectML lacks, and what to build instead."""
 _SLACK = 16
 """Rows of a cache of a window beyond it, where the configuration has none: GenAI's on a CPU."""
 
@@ -128,6 +133,7 @@ class Model(Loaded):
         self.takes_rows = self.inputs.pop(ROWS, None) is not None
         """Whether a step gives logits of the rows alone that it is asked for: see `last_rows.py`."""
         self.outputs = {arg.name: arg for arg in self.session.get_outputs()}
+        self._check_types()
         self.vocab_size = self.config.number("vocab_size")
         self.context_length = self.config.number("context_length")
         self.caches = self._find_caches()
@@ -310,6 +316,19 @@ class Model(Loaded):
         """The inputs of all layers that are like one."""
         pattern = re.sub(r"\d+", r"\\d+", re.escape(past).replace(r"\.", "."))
         return [arg for name, arg in self.inputs.items() if re.fullmatch(pattern, name)]
+
+    def _check_types(self) -> None:
+        """Refuse a model that computes in a type that DirectML lacks, or whose caches are for GenAI's Engine."""
+        if (table := self.config.names("inputs").get("block_table", "block_table")) in self.inputs:
+            rule = f"input {show(table)} is of caches in blocks, which GenAI's Engine runs and Generator does not"
+            fault = Fault(field=table, rule=rule, way_out="build the folder without use_paged_attention")
+            raise renamed(UnsupportedError(str(self.config.folder), fault))
+        for arg in (*self.inputs.values(), *self.outputs.values()):
+            kind = str(arg.type)[len("tensor(") : -1]
+            if (instead := next((to for of, to in _LACKED.items() if kind.startswith(of)), None)) is not None:
+                rule = f"{show(arg.name)} is of {kind.upper()}, which DirectML lacks"
+                fault = Fault(field=arg.name, rule=rule, way_out=f"build the folder with {instead}")
+                raise renamed(UnsupportedError(str(self.config.folder), fault))
 
     def _check(self) -> None:
         ins, outs = self.config.names("inputs"), self.config.names("outputs")
