@@ -622,7 +622,7 @@ def _attend(
         numbers = [Value.of(element, number) for number in (0, -math.inf)]
         far = compute(node, dml.if_, seen, *numbers)
         added = far if added is None else compute(node, dml.add, added, far)
-    if mask is not None and node.integer("unidirectional"):
+    if mask is not None and node.integer("unidirectional") and queries != 1:  # the last query sees every key
         later = np.triu(np.full((queries, total), -np.inf), total - queries + 1)
         causal = Value.of(element, later)
         added = causal if added is None else compute(node, dml.add, added, causal)
