@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,34 @@ def test_what_is_not_there_is_refused() -> None:
     model = _model("com.microsoft.Inverse", {"x": _random(2, 2)}, ["y"])
     with pytest.raises(dml.UnsupportedError, match=r"com\.microsoft\.Inverse is not supported"):
         load(model, strict=True)
+
+
+_CURVES: dict[tuple[str, str], Any] = {
+    ("", "Mish"): lambda x: x * np.tanh(np.log1p(np.exp(x))),
+    ("", "Gelu"): lambda x: x / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+    ("com.microsoft", "FastGelu"): lambda x: x / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+    ("com.microsoft", "BiasGelu"): lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
+    ("com.microsoft", "QuickGelu"): lambda x: x / (1 + np.exp(-1.702 * x)),
+}
+
+
+@pytest.mark.parametrize(("domain", "kind"), _CURVES)
+def test_curves_of_float16_are_rounded_once(domain: str, kind: str) -> None:
+    """Each step's rounding made them 1.2 to 1.8 times as wrong as that of the result alone."""
+    inputs = {"x": _random(64, 48).astype(np.float16)}
+    whole = inputs["x"].astype(np.float64)
+    if kind in ("FastGelu", "BiasGelu"):
+        inputs["bias"] = _random(48).astype(np.float16)
+        whole = whole + inputs["bias"]
+    wanted = _CURVES[domain, kind](whole)
+    options = {"approximate": "tanh"} if kind == "Gelu" else {}
+    made = node(kind, " ".join(inputs), "y", domain=domain, **options)
+    proto = model(made, {name: (value.dtype, value.shape) for name, value in inputs.items()}, opset=20)
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    found = load(proto, strict=True).run(inputs)["y"]
+    mine, least = (np.square(one.astype(np.float64) - wanted).mean() for one in (found, wanted.astype(np.float16)))
+    assert found.dtype == np.float16
+    assert mine < 1.1 * least
 
 
 MHA = "com.microsoft.MultiHeadAttention"

@@ -226,10 +226,15 @@ def gelu(node: BoundNode) -> list[Value]:
     x = node.input(0)
     if node.one_of("approximate", ("none", "tanh")) == "none":
         return [compute(node, dml.gelu, x)]
-    scale = 2 * math.sqrt(2 / math.pi)
-    factor = compute(node, dml.identity, compute(node, dml.multiply, x, x), scale_bias=(0.044715 * scale, scale))
-    share = compute(node, dml.sigmoid, compute(node, dml.multiply, x, factor))
-    return [compute(node, dml.multiply, x, share)]
+    wide, scale = widened(node, x), 2 * math.sqrt(2 / math.pi)
+    factor = compute(node, dml.identity, compute(node, dml.multiply, wide, wide), scale_bias=(0.044715 * scale, scale))
+    share = compute(node, dml.sigmoid, compute(node, dml.multiply, wide, factor))
+    return [convert(node, compute(node, dml.multiply, wide, share), x.element)]
+
+
+def widened(node: BoundNode, x: Value) -> Value:
+    """FLOAT16 as FLOAT32, for what is rounded once: each step's rounding would add to the error."""
+    return convert(node, x, FLOAT) if x.element.name == "FLOAT16" else x
 
 
 def scaled(node: BoundNode) -> list[Value]:
@@ -252,8 +257,9 @@ def image_scaler(node: BoundNode) -> list[Value]:
 
 def mish(node: BoundNode) -> list[Value]:
     """Mish: x·tanh(ln(1 + e^x))."""
-    x = node.input(0)
-    return [compute(node, dml.multiply, x, compute(node, dml.tanh, compute(node, dml.softplus, x, steepness=1.0)))]
+    x, wide = node.input(0), widened(node, node.input(0))
+    curve = compute(node, dml.tanh, compute(node, dml.softplus, wide, steepness=1.0))
+    return [convert(node, compute(node, dml.multiply, wide, curve), x.element)]
 
 
 def fold(function: str) -> Callable[[BoundNode], list[Value]]:

@@ -248,13 +248,13 @@ def bias_add(node: BoundNode, make: Maker) -> list[Value]:
 
 def bias_split_gelu(node: BoundNode, make: Maker) -> list[Value]:
     """BiasSplitGelu: of a sum one half of each row times the Gelu of the other."""
-    total = make("Add", node.input(0), node.input(1))
+    total = make("Add", *(_wide(make, value) for value in node.inputs))
     size = total.shape[-1] // 2
     if total.shape[-1] % 2:
         node.refuse("X", "X must have rows of an even length", value=total.shape)
     bounds = [Value.of(_LONG, [n]) for n in (0, size, 2 * size, -1)]
     left, right = (make("Slice", total, *bounds[i : i + 2], bounds[3]) for i in range(2))
-    return [make("Mul", left, make("Gelu", right, version=20))]
+    return [_narrow(node, make, make("Mul", left, make("Gelu", right, version=20)))]
 
 
 def group_norm(node: BoundNode, make: Maker) -> list[Value]:
@@ -283,16 +283,28 @@ def gelu(approximate: str) -> Body:
 
     def lower(node: BoundNode, make: Maker) -> list[Value]:
         bias = _by_column(node, 1, node.input(0).shape[-1] if node.input(0).shape else 1)
-        whole = node.input(0) if bias is None else make("Add", node.input(0), bias)
-        return [make("Gelu", whole, version=20, approximate=approximate)]
+        whole = node.input(0) if bias is None else make("Add", *(_wide(make, one) for one in (node.input(0), bias)))
+        return [_narrow(node, make, make("Gelu", whole, version=20, approximate=approximate))]
 
     return lower
 
 
 def quick_gelu(node: BoundNode, make: Maker) -> list[Value]:
     """QuickGelu: x · sigmoid(alpha·x)."""
-    x = node.input(0)
-    return [make("Mul", x, make("Sigmoid", make("Mul", x, Value.of(x.element, node.real("alpha")))))]
+    x = _wide(make, node.input(0))
+    share = make("Sigmoid", make("Mul", x, Value.of(x.element, node.real("alpha"))))
+    return [_narrow(node, make, make("Mul", x, share))]
+
+
+def _wide(make: Maker, value: Value) -> Value:
+    """FLOAT16 as FLOAT32, for nodes of several steps that round once."""
+    return make("Cast", value, to=ELEMENT_NUMBERS["FLOAT"]) if value.element.name == "FLOAT16" else value
+
+
+def _narrow(node: BoundNode, make: Maker, found: Value) -> Value:
+    """A result of the first input's type."""
+    element = node.input(0).element
+    return found if found.element == element else make("Cast", found, to=ELEMENT_NUMBERS[element.name])
 
 
 def embedding(node: BoundNode, make: Maker) -> list[Value | None]:
