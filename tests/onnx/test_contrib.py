@@ -193,6 +193,29 @@ def test_curves_of_float16_are_rounded_once(domain: str, kind: str) -> None:
     assert mine < 1.1 * least
 
 
+@pytest.mark.parametrize("kind", ["BiasAdd", "GroupNorm"])
+def test_nodes_of_several_steps_round_float16_once(kind: str) -> None:
+    """The same as of FLOAT32, rounded: without it GroupNorm was 2.1 times as wrong, and BiasAdd 1.5 times."""
+    rng, half = np.random.default_rng(1), np.float16
+    x, row = rng.standard_normal((2, 5, 6, 8)).astype(half), rng.standard_normal(8).astype(half)
+    if kind == "BiasAdd":
+        inputs = {"x": x[0], "bias": row, "skip": x[1]}
+        options = {}
+    else:
+        inputs = {"x": x, "gamma": row.astype("f4"), "beta": row[::-1].astype("f4")}
+        options = {"groups": 2, "activation": 1}
+    found = []
+    for dtype in (half, np.float32):
+        feeds = {name: value.astype(dtype) if value.dtype == half else value for name, value in inputs.items()}
+        made = node(kind, " ".join(feeds), "y", domain="com.microsoft", **options)
+        proto = model(made, {name: (value.dtype, value.shape) for name, value in feeds.items()})
+        proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+        found.append(load(proto, strict=True).run(feeds)["y"])
+    assert found[0].dtype == half
+    mine, least = (np.square(one.astype(np.float64) - found[1]).mean() for one in (found[0], found[1].astype(half)))
+    assert mine < 1.05 * least
+
+
 MHA = "com.microsoft.MultiHeadAttention"
 _OUTPUTS = ["y", "present_key", "present_value"]
 

@@ -243,7 +243,8 @@ def _numbers(node: BoundNode) -> list[float]:
 
 def bias_add(node: BoundNode, make: Maker) -> list[Value]:
     """BiasAdd: a bias and a tensor are added."""
-    return [make("Add", make("Add", node.input(0), node.input(1)), node.input(2))]
+    x, bias, skip = (_wide(make, value) for value in node.inputs)
+    return [_narrow(node, make, make("Add", make("Add", x, bias), skip))]
 
 
 def bias_split_gelu(node: BoundNode, make: Maker) -> list[Value]:
@@ -259,7 +260,7 @@ def bias_split_gelu(node: BoundNode, make: Maker) -> list[Value]:
 
 def group_norm(node: BoundNode, make: Maker) -> list[Value]:
     """GroupNorm: channels last unless it is said otherwise, and times their sigmoid where that is asked for."""
-    x, activation = node.input(0), node.integer("activation")
+    x, activation = _wide(make, node.input(0)), node.integer("activation")
     if activation not in (0, 1):
         node.refuse("activation", "activation must be 0 or 1", value=activation)
     kind = ELEMENT_NUMBERS[x.element.name]
@@ -267,7 +268,7 @@ def group_norm(node: BoundNode, make: Maker) -> list[Value]:
     options = {"num_groups": node.integer("groups"), "epsilon": node.real("epsilon")}
     found = make("GroupNormalization", _channels_second(node, make, x), *by, version=21, **options)
     found = make("Mul", found, make("Sigmoid", found)) if activation else found
-    return [_channels_last(node, make, found)]
+    return [_narrow(node, make, _channels_last(node, make, found))]
 
 
 def _by_column(node: BoundNode, index: int, count: int) -> Value | None:
