@@ -82,6 +82,8 @@ def penalise(logits: Array, tokens: Array, length: int, options: SearchOptions, 
 def check_logits(logits: Array, is_asked: Array) -> None:
     """Refuse rows of which no token can be chosen; infinity becomes a number that is above all others."""
     most = logits.max(1)[is_asked]
+    if np.isfinite(most).all():
+        return
     if np.isnan(most).any():
         way_out = "FLOAT16 overflows beyond 65,504: a folder of fp32 shows whether that is the cause"
         raise refuse("Generator", "logits", "logits must be numbers", "NaN", way_out)

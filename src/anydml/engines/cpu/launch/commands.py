@@ -141,16 +141,22 @@ class OpenCommandList:
     def movable(self) -> Callable[[Sequence[int | float]], Callable[..., Any]]:
         """What gives the function for some sizes, the same each time, with other numbers in it.
 
-        The list of 22 layers has 200 KB of words, of which four are sizes: to copy them took 50 us a step.
+        That of 22 layers has 200 KB of words, of which few are sizes and fewer change: to copy it took 50 us a step.
         """
         words = self._words.tobytes()
         function = make_builtin(_driver(), words, METH_FASTCALL)  # which keeps them alive
         own = (ctypes.c_int64 * len(self._words)).from_address(id(words) + BYTES_HEAD)
-        places = [*zip(self._at.tolist(), self._numbers, strict=True)]
+        places: dict[int, list[int]] = {}
+        for place, number in zip(self._at.tolist(), self._numbers, strict=True):
+            places.setdefault(number, []).append(place)
+        there: dict[int, int | float | None] = dict.fromkeys(places)
 
         def at(numbers: Sequence[int | float]) -> Callable[..., Any]:
-            for place, number in places:
-                own[place] = numbers[number]
+            for number, before in there.items():
+                if (now := numbers[number]) != before:
+                    there[number] = now
+                    for place in places[number]:
+                        own[place] = int(now)
             return function
 
         return at
