@@ -42,6 +42,7 @@ class Shape:
 SHAPES = [
     Shape("1.1B int4", "int4"),
     Shape("1.1B int4, level 4", "int4", level=4),
+    Shape("1.1B int4 of fp16", "int4", "float16"),
     Shape("0.5B fp16", "float16", "float16", 896, 4864, 24, 14, 2, 64, 151_936, has_bias=True),
     Shape("0.1B fp32", "float32", "float32", 768, 2048, 12, 12, 4, 64, 32_000),
     Shape("tiny fp32, 22 layers", "float32", "float32", 64, 128, 22, 4, 2, 16, 256),

@@ -12,6 +12,7 @@ import argparse
 import dataclasses
 import importlib
 import importlib.util
+import itertools
 import json
 import re
 import statistics
@@ -49,6 +50,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--only", default="", help="models whose name has one of these in it, with semicolons")
     parser.add_argument("--threads", type=lambda text: [*map(int, text.split(","))], default=[2], help="with commas")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or webgpu; peers run on the first alone")
+    parser.add_argument(
+        "--batch", type=lambda text: [*map(int, text.split(","))], default=[1], help="sequences, with commas"
+    )
     parser.add_argument("--prompt", type=int, default=512, help="tokens that are taken in")
     parser.add_argument("--tokens", type=int, default=16, help="decoded in a round")
     parser.add_argument("--rounds", type=int, default=5, help="of decoding")
@@ -63,8 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
     found = []
     with tempfile.TemporaryDirectory() as temporary:
         for shape, folder, size in _folders(options, options.folder or Path(temporary)):
-            for threads in options.threads:
-                found.append(row := Row(shape.name, threads, size, options))
+            for threads, batch in itertools.product(options.threads, options.batch):
+                found.append(row := Row(shape.name, threads, batch, size, options))
                 row.measure(folder)
                 print(row, flush=True)
             if not options.folder:
@@ -95,8 +100,10 @@ def _folders(options: argparse.Namespace, place: Path) -> Any:
 class Row:
     """A model and a number of threads: times of all contestants."""
 
-    def __init__(self, name: str, threads: int, size: int, options: argparse.Namespace) -> None:
-        self.name, self.threads, self.size, self._options = name, threads, size, options
+    def __init__(self, name: str, threads: int, batch: int, size: int, options: argparse.Namespace) -> None:
+        self.name, self.threads, self.batch, self.size, self._options = name, threads, batch, size, options
+        self.cache = 0
+        """Bytes of the cache that a step reads at the prompt's length."""
         self.prefill: dict[str, list[float]] = {}
         self.decode: dict[str, list[float]] = {}
         self.first: dict[str, float] = {}
@@ -111,11 +118,16 @@ class Row:
         """Let all take turns."""
         options = self._options
         config = json.loads((folder / "genai_config.json").read_text())
-        config["model"]["decoder"]["session_options"]["intra_op_num_threads"] = self.threads
+        decoder = config["model"]["decoder"]
+        decoder["session_options"]["intra_op_num_threads"] = self.threads
+        decoder["session_options"]["provider_options"] = [] if options.device == "cpu" else [{options.device: {}}]
         (folder / "genai_config.json").write_text(json.dumps(config))
+        numbers = decoder["num_hidden_layers"] * decoder["num_key_value_heads"] * decoder["head_size"]
+        self.cache = 2 * (2 if "fp16" in self.name else 4) * numbers * options.prompt * self.batch
         asked = {"folder": str(folder), "threads": self.threads, "prompt": options.prompt, "tokens": options.tokens}
-        asked["rounds"] = options.rounds
-        who = [name for name in CONTESTANTS if name in OURS or _is_asked(name, options.peers)]
+        asked |= {"rounds": options.rounds, "device": options.device, "batch": self.batch}
+        has_peers = options.device == "cpu"
+        who = [name for name in CONTESTANTS if name in OURS or (has_peers and _is_asked(name, options.peers))]
         sides = {name: _Side(name, asked) for name in who}
         try:
             speeds = []
@@ -140,14 +152,15 @@ class Row:
                 side.close()
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.name}, threads {self.threads}: {self.size / 1e6:.0f} MB of weights, read at {self.read / 1e9:.1f} GB/s"
-        ]
+        where = f"threads {self.threads}" if self._options.device == "cpu" else self._options.device
+        where += f", {self.batch} sequences" if self.batch > 1 else ""
+        read = f"{self.size / 1e6:.0f} MB of weights and {self.cache / 1e6:.0f} MB of cache"
+        lines = [f"{self.name}, {where}: {read}, read at {self.read / 1e9:.1f} GB/s"]
         head = f"{'':22} {'step':>10} {'spread':>10} {'tokens/s':>9} {'of reading':>10} {'prefill':>10} {'spread':>10} {'tokens/s':>9}"
         lines.append(f"{head} {'first':>10} {'another':>10} {'peak':>9}")
         for name, steps in self.decode.items():
             step, prefill = statistics.median(steps), statistics.median(self.prefill[name])
-            share = self.size / self.read / step
+            share = (self.size + self.cache) / self.read / step
             cells = (
                 f"{written(step):>10} {written(spread(steps)):>10} {1 / step:9.1f} {share:10.2f} {written(prefill):>10}"
             )
@@ -217,12 +230,14 @@ def _take_turns(who: str, asked: str) -> int:
 
 
 class _Contestant:
-    def __init__(self, package: Any, folder: str, threads: int, prompt: int, tokens: int, rounds: int) -> None:
+    def __init__(
+        self, package: Any, folder: str, threads: int, prompt: int, tokens: int, rounds: int, device: str, batch: int
+    ) -> None:
         config = json.loads((Path(folder) / "genai_config.json").read_text())["model"]
         rng = np.random.default_rng(0)
         self.package, self.folder, self.threads, self.config = package, Path(folder), threads, config
-        self.given = rng.integers(3, config["vocab_size"], (1, prompt))
-        self.tokens = tokens
+        self.given = rng.integers(3, config["vocab_size"], (batch, prompt))
+        self.tokens, self.device, self.batch = tokens, device, batch
         self.room = prompt + tokens * rounds + 2
         self.load()
 
@@ -266,25 +281,26 @@ class _Session(_Contestant):
         ort, decoder = self.package, self.config["decoder"]
         options = ort.SessionOptions()
         options.intra_op_num_threads = self.threads
-        self.session = ort.InferenceSession(
-            str(self.folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
-        )
+        provider = {"cpu": "CPU", "cuda": "CUDA", "webgpu": "WebGpu"}[self.device] + "ExecutionProvider"
+        self.session = ort.InferenceSession(str(self.folder / "model.onnx"), options, providers=[provider])
         self.dtype = np.float16 if "float16" in self.session.get_outputs()[0].type else np.float32
-        sizes = 1, decoder["num_key_value_heads"], self.room, decoder["head_size"]
+        sizes = self.batch, decoder["num_key_value_heads"], self.room, decoder["head_size"]
         self.bindings = {kind: self.session.io_binding() for kind in ("prompt", "step")}
-        logits = ort.OrtValue.ortvalue_from_numpy(np.zeros((1, 1, self.config["vocab_size"]), self.dtype))
+        logits = ort.OrtValue.ortvalue_from_numpy(np.zeros((self.batch, 1, self.config["vocab_size"]), self.dtype))
         self.bindings["step"].bind_ortvalue_output("logits", logits)
         self.caches = []
         for layer in range(decoder["num_hidden_layers"]):
             for part in ("key", "value"):
-                self.caches.append(cache := ort.OrtValue.ortvalue_from_numpy(np.zeros(sizes, self.dtype)))
+                self.caches.append(
+                    cache := ort.OrtValue.ortvalue_from_numpy(np.zeros(sizes, self.dtype), self.device, 0)
+                )
                 for binding in self.bindings.values():
                     binding.bind_ortvalue_input(f"past_key_values.{layer}.{part}", cache)
                     binding.bind_ortvalue_output(f"present.{layer}.{part}", cache)
 
     def _run(self, binding: Any, ids: Any, length: int) -> None:
         binding.bind_cpu_input("input_ids", ids)
-        binding.bind_cpu_input("attention_mask", np.ones((1, length), np.int64))
+        binding.bind_cpu_input("attention_mask", np.ones((self.batch, length), np.int64))
         self.session.run_with_iobinding(binding)
 
     def take(self, given: Any) -> float:
@@ -292,7 +308,7 @@ class _Session(_Contestant):
 
         def prompt() -> None:
             self._run(self.bindings["prompt"], given, given.shape[1])
-            self.bindings["prompt"].get_outputs()[0].numpy()[:, -1].argmax()
+            self.bindings["prompt"].get_outputs()[0].numpy()[:, -1].argmax(-1)
 
         self.length = given.shape[1]
         return self.timed(prompt)
@@ -304,7 +320,7 @@ class _Session(_Contestant):
     def _step(self) -> None:
         self.length += 1
         self._run(self.bindings["step"], self.given[:, :1], self.length)
-        self.bindings["step"].get_outputs()[0].numpy().argmax()
+        self.bindings["step"].get_outputs()[0].numpy().argmax(-1)
 
 
 class _Generator(_Contestant):
@@ -322,7 +338,9 @@ class _Generator(_Contestant):
     def take(self, given: Any) -> float:
         self.generator = None  # before another has caches
         params = self.package.GeneratorParams(self.model)
-        params.set_search_options(max_length=self.room, min_length=self.room, do_sample=False, num_beams=1)
+        params.set_search_options(
+            max_length=self.room, min_length=self.room, do_sample=False, num_beams=1, batch_size=self.batch
+        )
         self.generator = self.package.Generator(self.model, params)
         taken = self.timed(lambda: self.generator.append_tokens(given.astype(np.int32)))
         self.generator.generate_next_token()  # chosen by logits that are there: no step
@@ -338,12 +356,17 @@ class _Reader(_Contestant):
 
     def load(self) -> None:
         self.package.set_num_threads(self.threads)
-        self.read_from = np.ones((1 << 12, 1 << 15), np.float32)
+        self.read_from: Any = np.ones((1 << 12, 1 << 15), np.float32)
+        self.wait: Callable[[], object] = lambda: None
+        if self.device == "cuda":
+            import torch
+
+            self.read_from, self.wait = torch.from_numpy(self.read_from).cuda(), torch.cuda.synchronize
 
     def read(self) -> float:
         """Bytes a second, at most."""
         add = self.package.reduce
-        least = min(self.timed(lambda: add(self.read_from, function="sum", axes=[1])) for _ in range(5))
+        least = min(self.timed(lambda: (add(self.read_from, function="sum", axes=[1]), self.wait())) for _ in range(5))
         return float(self.read_from.nbytes / least)
 
 

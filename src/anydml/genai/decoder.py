@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.arrays.cuda import load_torch
 from anydml.core.device_memory import memories
 from anydml.core.errors import Fault, printable, show
 from anydml.core.memory import HOST
@@ -30,11 +31,16 @@ _PRESET = ("num_logits_to_keep", "onnx::Neg_67")
 """Inputs of some exports, in which 0 asks for the logits of every token."""
 
 
+_SHORTEST = 256
+"""Of a mask that goes on with zeros: each length has launches of its own."""
+
+
 class Decoder:
     """The state of sequences that are decoded together: their caches, masks and positions.
 
     A cache that is shared has room for the longest sequence and is written in place, as is one that keeps a window;
-    another grows, each step's output being the next one's input.
+    another grows, each step's output being the next one's input. With shared caches a step of one token is the same
+    launches on the same arrays as the one before, which a GPU replays: its mask goes on with zeros.
     """
 
     def __init__(
@@ -71,6 +77,8 @@ class Decoder:
         self._before: dict[str, Any] = {}
         """What caches of windows held before the last step, where that took in several tokens after others."""
         self._fed: dict[str, Any] = {}
+        self._places: dict[tuple[Any, ...], Any] = {}
+        """By name and shape, the arrays of a device that steps of one token are given: what is bound stays bound."""
         self._found: dict[str, Any] = {}
         self._reset()
 
@@ -118,7 +126,8 @@ class Decoder:
         if beams is not None and self.length and not np.array_equal(beams, np.arange(self.rows)):
             self._held = {cache.past: self._reordered(cache, beams) for cache in self.model.caches}
         mask, positions, last = self._masked(tokens[:: self._beams])
-        fed = {self._ids: tokens, self._mask_name: self._each(mask)}
+        steps = new == 1 and self.length > 0 and self._replays
+        fed = {self._ids: tokens, self._mask_name: self._lengthened(self._each(mask), steps=steps)}
         if self._position_name in self.model.inputs:
             fed[self._position_name] = self._turned(self._each(positions))
         embeds = {}
@@ -145,7 +154,7 @@ class Decoder:
             log_arrays("model_input_values", fed)
         keeps = self._windows if self.model.takes_rows and self.length and new > 1 else []
         self._before = {cache.past: placed(np.array(on_host(self._held[cache.past])), self._memory) for cache in keeps}
-        found = self._run(fed, self._held, self._binding)
+        found = self._run(fed, self._held, self._stepping(self.rows) if steps else self._binding, steps=steps)
         self._check_growth(found, self.length + new)
         for label in ("model_output_shapes", "model_output_values"):
             if tells(label):
@@ -203,19 +212,37 @@ class Decoder:
         """
         rows = len(tokens)
         total = int(lengths.max()) + 1
-        fed = {self._ids: tokens, self._mask_name: np.arange(total) <= lengths[:, None]}
+        mask = self._lengthened(np.arange(total) <= lengths[:, None], steps=self._replays)
+        fed = {self._ids: tokens, self._mask_name: mask}
         fed[self._position_name] = self._turned(lengths[:, None])
         fed = {name: np.ascontiguousarray(fed[name], self._types[name]) for name in fed if name in self.model.inputs}
         if self.model.takes_rows:
             fed[ROWS] = rows_at(np.zeros((rows, 1)), 1)
         held = {cache.past: self._held[cache.past][:rows] for cache in self.model.caches}
-        if rows not in self._bindings:
-            self._bindings[rows] = self.model.session.io_binding()
-        found = self._run({**fed, **self.extra}, held, self._bindings[rows])
+        found = self._run({**fed, **self.extra}, held, self._stepping(rows), steps=self._replays)
         for cache in self.model.caches:
             if cache.axis is None:
                 _write(self._held[cache.past][:rows], found[cache.present])
         return self._last_logits(found[self._logits], np.zeros(rows, np.int64))
+
+    @property
+    def _replays(self) -> bool:
+        """Whether steps of one token are the same but for the numbers in their arrays."""
+        is_fixed = self._is_shared and self.model.takes_longer_masks and not self._windows
+        return is_fixed and self._memory != HOST and all(cache.axis is not None for cache in self.model.caches)
+
+    def _lengthened(self, mask: Array, *, steps: bool) -> Array:
+        """A mask that goes on with zeros, so that the next steps' have the same length."""
+        if not steps:
+            return mask
+        longer = min(max(_SHORTEST, 1 << (mask.shape[1] - 1).bit_length()), self._max_length)
+        return np.pad(mask, ((0, 0), (0, max(longer - mask.shape[1], 0))))
+
+    def _stepping(self, rows: int) -> IOBinding:
+        """What steps of so many rows are bound by."""
+        if rows not in self._bindings:
+            self._bindings[rows] = self.model.session.io_binding()
+        return self._bindings[rows]
 
     def copy_row(self, source: Decoder, row: int, from_row: int = 0) -> None:
         """Take over the caches of another decoder's row, or of one's own."""
@@ -224,7 +251,11 @@ class Decoder:
             place = (slice(None),) * (cache.axis or 0) + (slice(given.shape[cache.axis or 0]),)
             _write(own[row : row + 1][place], given[from_row : from_row + 1])
 
-    def _run(self, fed: Mapping[str, Any], held: Mapping[str, Any], binding: IOBinding) -> dict[str, Any]:
+    def _run(
+        self, fed: Mapping[str, Any], held: Mapping[str, Any], binding: IOBinding, *, steps: bool = False
+    ) -> dict[str, Any]:
+        if steps:
+            fed = {name: self._in_place_of(name, array) for name, array in fed.items()}
         bound = binding.inputs
         for values in (held, fed):
             for name, value in values.items():
@@ -238,7 +269,21 @@ class Decoder:
             if binding.outputs[cache.present] is not (value := held[cache.past]):
                 binding.bind_ortvalue_output(cache.present, OrtValue(value))
         self.model.session.run_with_iobinding(binding)
-        return binding.results()
+        found = binding.results()
+        if steps:
+            for name, value in found.items():
+                if binding.outputs[name] is not value:
+                    binding.bind_ortvalue_output(name, OrtValue(value))
+        return found
+
+    def _in_place_of(self, name: str, array: Any) -> Any:
+        """An array's numbers where the last step's are."""
+        key = name, array.shape
+        if (found := self._places.get(key)) is None:
+            found = self._places[key] = placed(array, self._memory)
+        elif found is not array:
+            _write(found, array)
+        return found
 
     def _check_growth(self, found: Mapping[str, Any], length: int) -> None:
         """Refuse a model that says otherwise than its configuration."""
@@ -369,9 +414,9 @@ def _write(target: Any, part: Any) -> None:
     if isinstance(target, np.ndarray):
         target[...] = on_host(part)
     elif hasattr(target, "copy_from"):
-        target.copy_from(part.numpy())
+        target.copy_from(on_host(part))
     else:
-        target.copy_(part)
+        target.copy_(load_torch().from_numpy(part) if isinstance(part, np.ndarray) else part)
 
 
 def _copied(value: Any) -> Array | None:

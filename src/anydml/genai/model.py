@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from anydml.genai.processor import MultiModalProcessor, StreamingProcessor
+    from anydml.onnx.ir import Graph
     from anydml.onnxruntime.binding import IOBinding
     from anydml.onnxruntime.description import NodeArg
 
@@ -53,6 +54,10 @@ _LACKED = {
     "float8": "kv_cache_quant_scheme int8_per_tensor or int8_per_channel",
 }
 """Types of the builder's models that DirectML lacks, and what to build instead."""
+_OF_LENGTHS = {"Cast", "Gather", "Squeeze", "Unsqueeze", "Reshape", "Slice", "Identity"}
+"""Nodes that hand a length on."""
+_TOTAL = 6
+"""The place of GroupQueryAttention's input `total_sequence_length`."""
 _SLACK = 16
 """Rows of a cache of a window beyond it, where the configuration has none: GenAI's on a CPU."""
 
@@ -202,6 +207,8 @@ class Model(Loaded):
         self.knows_lengths = "GroupQueryAttention" in kinds and not _ATTENTIONS.intersection(kinds)
         """Whether attention takes the length of each sequence, so that each may have its own."""
         names = self.config.names("inputs")
+        self.takes_longer_masks = self.knows_lengths and _counts_alone(source.model.graph, names["attention_mask"])
+        """Whether a step computes the same if its mask goes on with zeros: see `Decoder`."""
         states = tuple(names[name].partition("%d")[0] for name in _STATES if names.get(name))
         if not any(info.name.startswith(states) for info in source.model.graph.input):  # which no step goes back to
             source = with_rows(source, self.config.names("outputs")["logits"])
@@ -360,6 +367,28 @@ class Model(Loaded):
 
     def __repr__(self) -> str:
         return f"Model({str(self.config.folder)!r}, type={self.type!r}, device={self.session.device.name!r})"
+
+
+def _counts_alone(graph: Graph, mask: str) -> bool:
+    """Whether all that a graph knows of a mask is how many ones it has, and its length as `total_sequence_length`.
+
+    A rotary table that is chosen by that length would be chosen early by a longer mask.
+    """
+    masks, lengths = {mask}, set[str]()
+    for node in graph.node:  # each after those that it reads
+        read = [name for name in node.reads if name in masks or name in lengths]
+        if not read:
+            continue
+        if len(read) > 1 or read[0] not in node.input:
+            return False
+        is_mask, place = read[0] in masks, node.input.index(read[0])
+        if is_mask and node.op_type in ("Cast", "Shape"):
+            (lengths if node.op_type == "Shape" else masks).update(node.makes)
+        elif not is_mask and node.op_type in _OF_LENGTHS:
+            lengths.update(node.makes)
+        elif not (node.op_type == "ReduceSum" if is_mask else (node.op_type, place) == ("GroupQueryAttention", _TOTAL)):
+            return False
+    return not (masks | lengths).intersection(info.name for info in graph.output)
 
 
 def number_of_type(arg: NodeArg) -> int:

@@ -126,7 +126,7 @@ def _record(kind: type, names: list[str], own: Mapping[str, Any], parts: list[An
     for name, make in own.items():
         object.__setattr__(made, name, make())
     for name, one in zip(names, parts, strict=True):
-        object.__setattr__(made, name, one)
+        object.__setattr__(made, name, one.copy() if type(one) is dict else one)  # to which a record's methods may add
     return made
 
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from anydml.arrays import DeviceArray, on_host, send
 from anydml.arrays.cuda import load_torch
-from anydml.arrays.fingerprints import plain_maker
+from anydml.arrays.fingerprints import as_plain, described_key, plain_key, plain_maker
 from anydml.core.device_memory import memories
 from anydml.core.enums import ExecutionFlags
 from anydml.core.errors import BindingError, DmlError, Fault, ModelError, show
 from anydml.core.late_imports import import_alone
-from anydml.core.memory import HOST, numpy_address, word_bytes
+from anydml.core.memory import HOST, numpy_address, packed_strides, word_bytes
 from anydml.ir.verbs import IndexFault
 from anydml.onnx.lower.trace import of_node
 from anydml.onnx.steps import Steps
@@ -239,9 +239,14 @@ class Program:
         self._complete(arrays, results)
         return results
 
-    @staticmethod
-    def fits(value: Value, array: Any) -> bool:
+    def fits(self, value: Value, array: Any) -> bool:
         """Whether an array is packed memory for a result."""
+        if self.memory != HOST:
+            kind = value.element.data_type
+            is_known = array is not None and type(array) is not np.ndarray and as_plain(array) is array
+            return is_known and plain_key(array) == described_key(
+                kind, value.shape, packed_strides(value.shape), self.memory
+            )
         is_array = type(array) is np.ndarray and array.flags.c_contiguous and array.flags.writeable
         return is_array and array.shape == value.shape and array.dtype == value.element.dtype
 
@@ -251,8 +256,10 @@ class Program:
         The inputs `fixed` stay as they are, so that a result which repeats one is written now. It is to be called
         within `guard`, once or many times, and to be held with the arrays.
         """
-        if self.memory != HOST or self._states:
+        if self._states:
             return None
+        if self.memory != HOST:
+            return self._bound_on_device(arrays, results)
         self._complete(dict(arrays), results)
         copies = []
         for i, other in self._copied.items():
@@ -270,6 +277,23 @@ class Program:
             scratch = compiled.reserve_scratch() if compiled.temporary_size else None
             launches.insert(0, compiled.launch(dict(zip(self._fields, addresses, strict=True)), scratch))
         return in_a_row(launches, scratch)
+
+    def _bound_on_device(self, arrays: Mapping[str, Any], results: Sequence[Any]) -> Callable[[], Any] | None:
+        """The same on a device, which may replay the launches."""
+        compiled = self.compiled
+        if compiled is None or not self._is_simple:
+            return None
+        bound = compiled.bind_known([*(arrays[name] for name in self._reads), *results], None)
+        if bound is None:
+            return None
+
+        def launch() -> None:
+            try:
+                bound.dispatch()
+            except DmlError as error:
+                raise self._of_node(error) from None
+
+        return launch
 
     def follow(self, arrays: Mapping[str, Any], outs: Mapping[str, Any]) -> Steps | None:
         """What runs on arrays of other sizes, if they come in the stead of these, by numbers alone; None without it.

@@ -10,9 +10,10 @@ import numpy as np
 
 from anydml.arrays import wait
 from anydml.arrays.cuda import bytes_at, load_torch
+from anydml.arrays.fingerprints import as_plain, plain_address, plain_key
 from anydml.core.device_memory import memories
 from anydml.core.errors import printable, show
-from anydml.core.memory import HOST, numpy_address
+from anydml.core.memory import HOST
 from anydml.onnxruntime.ort_device import OrtDevice
 from anydml.onnxruntime.ort_errors import refuse, refuse_type
 from anydml.onnxruntime.ort_value import OrtValue, dtype_in, on_host, placed
@@ -168,7 +169,8 @@ class IOBinding:
     def prepare(self, model: Model) -> None:
         """After a run: look once for what the next ones can do at once, where all is arrays."""
         changed, self._changed = self._changed, set()
-        if changed and changed != self.inputs.keys():  # others are bound at each run
+        is_host = self._session.device.engine.memory == HOST
+        if is_host and changed and changed != self.inputs.keys():  # others are bound at each run
             outs = {
                 name: target for name, target in self.outputs.items() if not isinstance(target, str) or target != HOST
             }
@@ -177,7 +179,7 @@ class IOBinding:
             self._steps = None if steps is None else (model, steps)
         elif self._launch is None:
             arrays = [*self.inputs.values(), *self.outputs.values()]
-            is_plain = all(type(array) is np.ndarray for array in arrays)
+            is_plain = all((type(array) is np.ndarray) is is_host and as_plain(array) is array for array in arrays)
             launch = model.bound(self.inputs, self.outputs) if is_plain else None
             self._launch = model, launch, arrays, [_place(array) for array in arrays] if launch else []
 
@@ -208,7 +210,7 @@ class IOBinding:
 
 
 def _place(array: Any) -> tuple[Any, ...]:
-    return numpy_address(array), array.shape, array.strides, array.dtype
+    return plain_address(array), plain_key(array)
 
 
 def _write(name: str, target: Any, found: Any) -> None:

@@ -75,7 +75,7 @@ def compile_steps(
 
     def compile_one(primitive: Primitive) -> Program:
         # Programs may be more than data; checks and repeats have names of their own.
-        if engine.plans is None or primitive.checks or isinstance(primitive, Repeat):
+        if not engine.has_open_programs or primitive.checks or isinstance(primitive, Repeat):
             return engine.compile(primitive, constants)
         names: dict[str, str] = {}
 

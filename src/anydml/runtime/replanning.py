@@ -244,7 +244,7 @@ class _SymbolicPlan(Generic[More]):
         self._made: Made = {}
         """The programs of passes of no open size."""
         # Proofs that programs stay inside tensors are of numbers.
-        can_plan = self._device.engine.plans is not None and not are_checked()
+        can_plan = self._device.engine.has_open_programs and not are_checked()
         self._tries = _FIRST_SCHEDULES if can_plan else 0
         self._lock = make_lock()
 

@@ -86,7 +86,9 @@ class Engine(ABC):
     is_precise: bool = True
     """Whether its answers are as near the cpu engine's as it can: what one that is not computes is kept apart."""
     plans: Plans | None = None
-    """Where plans are kept on disk; None where programs are more than data."""
+    """Where plans are kept on disk; None where they are not."""
+    has_open_programs: bool = False
+    """Whether programs are data, whose names may be others, and whose numbers open sizes."""
 
     @abstractmethod
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from anydml.core.symbolic_sizes import OpenSize, gcd
 from anydml.ir.loops import Loops, simplify
 from anydml.ir.trees import walk
 
@@ -32,18 +33,30 @@ FULL = 0.9
 
 def ceil_power(number: int) -> int:
     """The smallest power of two that is not smaller."""
-    return 1 << max(number - 1, 0).bit_length()
+    if type(number) is int:
+        return 1 << max(number - 1, 0).bit_length()
+    power = 1
+    while power < number:  # of an open size this is all that is found
+        power *= 2
+    return power
 
 
 def floor_power(number: int) -> int:
     """The largest power of two that is not larger."""
-    return 1 << (number.bit_length() - 1)
+    found = ceil_power(number)
+    return found if found == number else found // 2
 
 
 def alignment_of(strides: Iterable[int]) -> int:
     """The largest power of two, up to 16, that divides all strides."""
-    common = math.gcd(MOST_ALIGNED, *strides)
+    common: int = gcd(MOST_ALIGNED, *strides)
     return common & -common
+
+
+def divisor_of(size: int) -> int:
+    """The same of one size; of an open one that is given nothing is known, or each length had a kernel by its own."""
+    is_given = type(size) is OpenSize and size.number < size.tape.given
+    return 1 if is_given else alignment_of((size,))
 
 
 def over(strides: Iterable[int], alignment: int) -> tuple[int, ...]:
@@ -177,8 +190,8 @@ def tiles_of(
         target_step=step_of(t0),
         source_align=source_align,
         target_align=target_align,
-        inner_align=alignment_of((n0,)) if is_wide else 1,
-        middle_align=alignment_of((n1,)) if cut.is_transposed and is_wide else 1,
+        inner_align=divisor_of(n0) if is_wide else 1,
+        middle_align=divisor_of(n1) if cut.is_transposed and is_wide else 1,
     )
     s0, s1 = over((s0, s1), source_align)
     t0, t1 = over((t0, t1), target_align)
@@ -233,8 +246,8 @@ def walk_of(loops: Loops, widths: Sequence[int], tile_bytes: int, *, is_heavy: b
         is_flat=is_flat,
         levels=3 if cut.outer or is_mixed else 1 if cut.middle is None else 2,
         is_long=is_flat and loops.count >= 2**31 - inner,
-        inner_align=alignment_of((n0,)) if is_wide else 1,
-        middle_align=alignment_of((n1,)) if cut.is_transposed and is_wide else 1,
+        inner_align=divisor_of(n0) if is_wide else 1,
+        middle_align=divisor_of(n1) if cut.is_transposed and is_wide else 1,
     )
     views = list(zip(steps, others, aligns, strict=True))
     reaches = tuple(Reach(step_of(s0), step_of(s1), align) for (s0, s1), _, align in views)
@@ -289,7 +302,7 @@ def widest_word(loops: Loops, width: int, *views: int) -> int:
     if not loops.sizes or any(abs(row[-1]) != 1 for row in rows):
         return width
     steps = [step for row in rows for step in row[:-1]]
-    return max(math.gcd(*(n * width for n in (loops.sizes[-1], *steps)), WIDEST), width)
+    return max(gcd(*(n * width for n in (loops.sizes[-1], *steps)), WIDEST), width)
 
 
 def in_words(loops: Loops, count: int, *views: int) -> Loops:

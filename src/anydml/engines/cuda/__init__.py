@@ -63,6 +63,7 @@ class CudaEngine(TableEngine):
     """Triton kernels over the memory of one device."""
 
     name = "cuda"
+    has_open_programs = True
 
     def __init__(self, index: int = 0) -> None:
         import_alone("anydml.engines.cuda.device", "anydml.engines.cuda.launch")

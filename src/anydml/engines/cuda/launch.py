@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from triton.compiler import ASTSource
 from anydml.core.errors import Fault, MissingDependencyError, show
 from anydml.core.late_imports import import_alone
 from anydml.core.memory import numpy_view
+from anydml.core.symbolic_sizes import as_numbers
 from anydml.engines.common.cache import Entry
 from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import ALIGNMENT
@@ -69,6 +70,12 @@ class BlockDescriptor:
         return f"tensordesc<{self.kind}[{self.block[0]}, {self.block[1]}]>"
 
 
+class Loaded(dict[tuple[tuple[bool, ...], bool], Any]):
+    """A kernel on the device, for all numbers: by which addresses are aligned, and whether there are few programs."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """A Triton function with everything fixed but its addresses.
@@ -90,6 +97,11 @@ class Kernel:
     """Whether a product and a sum may become one operation, which rounds once."""
     stages: int = 1
     """Of a loop's loads, how many steps are on their way at once."""
+    loaded: Loaded = field(default_factory=Loaded, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Pin open sizes that the compiler is to know."""
+        object.__setattr__(self, "constants", {name: _pinned(given) for name, given in self.constants.items()})
 
     def prepare(self) -> None:
         """Compile it as it will be launched on aligned memory."""
@@ -101,13 +113,11 @@ class Kernel:
         constants = tuple(self.constants.values())
         if IS_INTERPRETED:
             return self._interpreted(addresses, constants)
-        compiled = self._compiled(tuple(address % ALIGNMENT == 0 for address in addresses))
-        with torch.cuda.device(self.figures.index):
-            run, loaded, metadata = compiled.run, compiled.function, compiled.packed_metadata
-        run.launch_pdl = WAIT in compiled.asm["ptx"]  # never for a kernel that does not wait
+        compiled = self._loaded(tuple([address % ALIGNMENT == 0 for address in addresses]))
         programs, index = self.programs, self.figures.index
         if any(isinstance(pointer, BlockDescriptor) for pointer in self.pointers):
             return self._by_blocks(compiled, addresses, (*self.numbers, *constants))
+        run, loaded, metadata = compiled.run, compiled.function, compiled.packed_metadata
         arguments = (*addresses, *self.numbers, *constants)
         # What Triton's launcher calls itself: without its own work a launch takes the host a sixth less.
         fixed = (metadata, None, None, None, *arguments)
@@ -118,7 +128,21 @@ class Kernel:
         def start() -> None:
             run(programs, 1, 1, current_stream(index), loaded, *fixed)
 
-        return start if torch.cuda.device_count() == 1 else on_device(start, index)
+        return start if _has_one_device() else on_device(start, index)
+
+    def _loaded(self, aligned: tuple[bool, ...]) -> Any:
+        """It, compiled and on the device."""
+        key = aligned, self._is_small
+        if (found := self.loaded.get(key)) is None:
+            found = self._compiled(aligned)
+            with torch.cuda.device(self.figures.index):
+                found.run.launch_pdl = WAIT in found.asm["ptx"]  # never for a kernel that does not wait
+            self.loaded[key] = found
+        return found
+
+    @property
+    def _is_small(self) -> bool:
+        return self.programs <= MOST_OVERLAPPING * self.figures.multiprocessors
 
     def _compiled(self, aligned: tuple[bool, ...]) -> Any:
         names = self.function.arg_names
@@ -134,7 +158,7 @@ class Kernel:
             self.registers,
             self.fuses,
             self.stages,
-            self.programs <= MOST_OVERLAPPING * self.figures.multiprocessors,
+            self._is_small,
             self.figures.target,
             self.figures.index,
         )
@@ -161,7 +185,7 @@ class Kernel:
         def start() -> None:
             launch(programs, 1, 1, current_stream(index), loaded, *fixed, *given)
 
-        return start if torch.cuda.device_count() == 1 else on_device(start, index)
+        return start if _has_one_device() else on_device(start, index)
 
     def _interpreted(self, addresses: Sequence[int], constants: tuple[Any, ...]) -> Callable[[], Any]:
         memory = [
@@ -170,6 +194,14 @@ class Kernel:
         ]
         numbers = map(_interpreted_number, self.numbers)
         return functools.partial(_interpret, self.function[(self.programs,)], *memory, *numbers, *constants)
+
+
+def _pinned(given: Any) -> Any:
+    """A constant, or a named tuple of some, with the numbers of open sizes."""
+    if not isinstance(given, tuple):
+        return as_numbers(given)
+    parts = map(_pinned, given)
+    return type(given)(*parts) if hasattr(given, "_fields") else tuple(parts)
 
 
 Bases = tuple[tuple[str, int], ...]
@@ -210,6 +242,11 @@ class _Described:
     def data_ptr(self) -> int:
         """The address."""
         return self._address
+
+
+@functools.cache
+def _has_one_device() -> bool:
+    return torch.cuda.device_count() == 1
 
 
 def _has_no_scratch(run: Any) -> bool:

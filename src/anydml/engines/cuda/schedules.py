@@ -6,11 +6,11 @@ imported where their condition holds.
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import TYPE_CHECKING
 
 from anydml.core.enums import DataType
+from anydml.core.guards import cached
 from anydml.engines.common.routes import Route, Tables
 from anydml.engines.cuda import is_interpreted
 from anydml.ir.attention import Attend
@@ -69,7 +69,7 @@ def is_map(_verb: Map, _: Figures) -> bool:
 
 MOST_TAPS = 64
 """Taps: more are a row, and are folded as such."""
-_expand = functools.lru_cache(maxsize=256)(expand)
+_expand = cached(256)(expand)
 """Models have a few functions in many places."""
 
 

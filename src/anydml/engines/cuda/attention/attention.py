@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.core.enums import DataType
 from anydml.engines.common.routes import Route, note
-from anydml.engines.common.tiles import alignment_of, ceil_power, over, step_of
+from anydml.engines.common.tiles import alignment_of, ceil_power, divisor_of, over, step_of
 from anydml.engines.cuda.attention.attention_kernel import AttentionConstants
 from anydml.engines.cuda.codegen.expressions import Emitted, TritonLines, bounded, load_text
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, KernelProgram, bases_of, kind_of
@@ -276,7 +276,7 @@ class AttentionProgram(KernelProgram):
             size=cuts[2],
             value_size=cuts[3],
             precision="bf16x6" if primitive.target.data_type is DataType.FLOAT32 and not IS_INTERPRETED else "ieee",
-            aligns=tuple(min(alignment_of((size,)), cut) for size, cut in fit),  # type: ignore[arg-type]  # `fit` has four pairs
+            aligns=tuple(min(divisor_of(size), cut) for size, cut in fit),  # type: ignore[arg-type]  # `fit` has four pairs
             is_even=tuple(size % cut == 0 for size, cut in fit),  # type: ignore[arg-type]  # `fit` has four pairs
             is_long=any(_reach(view, cuts) >= 2**31 for view in primitive.sources[:TENSORS]),
             stages=shape.stages if is_alone else 1,

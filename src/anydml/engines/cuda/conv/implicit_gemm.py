@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.core.enums import DataType
 from anydml.engines.common.routes import Route, always, choose, note
-from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, over, step_of
+from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, divisor_of, over, step_of
 from anydml.engines.cuda.codegen.expressions import (
     TRITON,
     Emitted,
@@ -633,8 +633,8 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
     tile = WindowConstants(
         rows=shape.rows, columns=shape.columns, depth=shape.depth, blocks=blocks,
         taps=tuple(sizes[k] for k in walk.taps), precision=shape.precision, aligns=tuple(aligns), steps=tuple(steps),
-        inner=right_inner, align=alignment_of((channels,)), wide=min(alignment_of((columns,)), shape.columns),
-        high=min(alignment_of((rows,)), shape.rows), is_even=channels % shape.depth == 0,
+        inner=right_inner, align=divisor_of(channels), wide=min(divisor_of(columns), shape.columns),
+        high=min(divisor_of(rows), shape.rows), is_even=channels % shape.depth == 0,
         is_filled=columns % shape.columns == 0,
         is_long=max(left.reach, right.reach, *(_reach(view.sizes, view.strides) for view in (*views, target))) >= 2**31,
         beside=shape.beside,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.core.enums import DataType
-from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, columns_for, over, step_of
+from anydml.core.symbolic_sizes import gcd
+from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, columns_for, divisor_of, over, step_of
 from anydml.engines.cuda.codegen.expressions import (
     TRITON,
     Emitted,
@@ -137,7 +138,7 @@ def _along(leaves: Mapping[Expr, WindowedOperand], primitive: Reduce, column: in
         if word < 2:
             return None
         words.append(word)
-        step = max(step, word // math.gcd(word, own[0].steps[column]))
+        step = max(step, word // gcd(word, own[0].steps[column]))
     if not any(words) or step > MOST_RESULTS:
         return None
     size = primitive.sizes[column]
@@ -627,7 +628,7 @@ def _kernel(
     reaches += [sum(abs(s) * n for s, n in zip(target.strides, target.sizes, strict=True)) for target in targets]
     tile = StencilConstants(
         down, across, tuple(aligns), tuple(steps),
-        1 if is_apart else min(alignment_of((width,)), across), max(reaches) >= 2**31,
+        1 if is_apart else min(divisor_of(width), across), max(reaches) >= 2**31,
     )  # fmt: skip
     fixed: Numbers = (
         (count, width, taps, sizes[group.dimension]), tuple(counts) or (1,), tuple(sizes[k] for k in of.taps) or (1,),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from anydml.core.enums import DataType
 from anydml.engines.common.program import Program
 from anydml.engines.common.routes import Route, always, choose, note
-from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, over, step_of
+from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, divisor_of, over, step_of
 from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines, bounded, load_text
 from anydml.engines.cuda.gemm.gemm_kernel import GemmConstants
 from anydml.engines.cuda.launch import HOPPER, IS_INTERPRETED, BlockDescriptor, Kernel, kind_of
@@ -440,7 +440,7 @@ class GemmProgram(Program):
             columns=shape.columns,
             depth=shape.depth,
             precision=shape.precision,
-            aligns=tuple(min(alignment_of((size,)), cut) for size, cut in cuts),  # type: ignore[arg-type]  # `cuts` has three pairs
+            aligns=tuple(min(divisor_of(size), cut) for size, cut in cuts),  # type: ignore[arg-type]  # `cuts` has three pairs
             is_even=tuple(size % cut == 0 for size, cut in cuts),  # type: ignore[arg-type]  # `cuts` has three pairs
             is_long=way in ("pointers", "lines") and max(map(self._reach, (0, 1))) >= 2**31,
             is_left_turned=way == "blocks" and not self.lines(0)[0],  # type: ignore[index]  # there are lines where there are blocks

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from anydml.core.symbolic_sizes import gcd
 from anydml.engines.common.program import Program, one_at_a_time
-from anydml.engines.common.tiles import alignment_of, ceil_power, fastest_first, over, step_of, warps_for
+from anydml.engines.common.tiles import alignment_of, ceil_power, divisor_of, fastest_first, over, step_of, warps_for
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
 from anydml.engines.cuda.move.gather_kernel import NONE_OUTSIDE, check_indices, gather_tiles
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords, shared_words
@@ -191,7 +192,7 @@ class GatherProgram(Program):
         if len(self.block.sizes) != 1 or any(row != (1,) for row in self.block.strides):
             return self.width
         steps = (*self.coordinate_strides, *self.tuples.strides[1], *self.tuples.strides[2])
-        return max(math.gcd(*(n * self.width for n in (*self.block.sizes, *steps)), WIDEST), self.width)
+        return max(gcd(*(n * self.width for n in (*self.block.sizes, *steps)), WIDEST), self.width)
 
     def kernel(self, word: int) -> Kernel:
         """The kernel that moves words of so many bytes."""
@@ -221,7 +222,7 @@ class GatherProgram(Program):
             "SIGNED": self.primitive.indices.data_type.is_signed, "GUARDED": bool(self.checks),
             "INDEX_STEP": step_of(index_strides[0]), "TUPLE_STEP": step_of(target_strides[0]),
             "SOURCE_STEP": step_of(sources[0]), "TARGET_STEP": step_of(targets[0]), "SOURCE_ALIGN": source_align,
-            "TARGET_ALIGN": target_align, "ELEMENT_ALIGN": alignment_of((elements,)), "POLICY": POLICY,
+            "TARGET_ALIGN": target_align, "ELEMENT_ALIGN": divisor_of(elements), "POLICY": POLICY,
             "TUPLES": tuple_tile, "ELEMENTS": element_tile,
         }  # fmt: skip
         chosen, batch_strides = over(chosen, source_align), over(batch_strides, source_align)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import triton.language as tl
 
+from anydml.core.symbolic_sizes import gcd
 from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import in_words, step_of, tiles_of, widest_word
 from anydml.engines.cuda.launch import Kernel, kind_of
@@ -77,7 +77,7 @@ class ReverseProgram(Program):
         tiles = tiles_of(loops, word, self.figures.tile, is_scattered=self.is_scattered)
         view, cut = self.primitive.source, tiles.cut
         size, step = view.sizes[self.primitive.axis], view.strides[self.primitive.axis] // together
-        align = math.gcd(step, tiles.tile.source_align)
+        align = gcd(step, tiles.tile.source_align)
         numbers = (
             *tiles.numbers,
             *(f(loops.strides[extra]) for extra in (LENGTHS, AXIS) for f in (cut.steps, cut.others)),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.common.program import Program
-from anydml.engines.common.tiles import alignment_of, ceil_power, fastest_first, over, step_of, warps_for
+from anydml.engines.common.tiles import alignment_of, ceil_power, divisor_of, fastest_first, over, step_of, warps_for
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
 from anydml.engines.cuda.move.copy import CopyProgram
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
@@ -142,7 +142,7 @@ class LastWriterProgram(Program):
         )  # fmt: skip
         constants = {
             **guards, "ROWS": rows, "COLUMNS": columns,
-            "ALIGNS": (*aligns, min(alignment_of((block.count,)), columns)), "STEPS": tuple(known),
+            "ALIGNS": (*aligns, min(divisor_of(block.count), columns)), "STEPS": tuple(known),
         }  # fmt: skip
         pointers = (word, kind_of(indices.data_type), word, "i32", "i64")
         second = Kernel(write, pointers, numbers, constants, -(-count // rows), 4, figures)

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 from anydml.core.enums import DataType
 from anydml.engines.common.program import Program
 from anydml.engines.common.routes import Route, always, choose
-from anydml.engines.common.tiles import RowWalk, alignment_of, ceil_power, leaves_of, over, row_walk_of, step_of
+from anydml.engines.common.tiles import (
+    RowWalk,
+    alignment_of,
+    ceil_power,
+    divisor_of,
+    leaves_of,
+    over,
+    row_walk_of,
+    step_of,
+)
 from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines, bounded, load_text
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
@@ -495,9 +504,7 @@ def _step(
         *(view.strides for view in fetched),
     )  # fmt: skip
     is_long = max(walk.rows.count + shape.rows, length + shape.length) >= 2**31
-    by_row, by_element = (
-        min(alignment_of((n,)), cut) for n, cut in ((walk.rows.count, shape.rows), (length, shape.length))
-    )
+    by_row, by_element = (min(divisor_of(n), cut) for n, cut in ((walk.rows.count, shape.rows), (length, shape.length)))
     tile = RowTile(shape.rows, shape.length, by_element, by_row, is_long)
     programs = tiles * shape.parts
     kernel = Kernel(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.core.enums import DataType
+from anydml.core.symbolic_sizes import gcd
 from anydml.engines.common.dialect import offset
 from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, columns_for
 from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines, put_together
@@ -359,7 +360,7 @@ def _sampled(primitive: Map, fetches: dict[Expr, tuple[Near, ...]]) -> Sampled |
     )
     is_run = _is_run(offsets, steps[column], [steps[k] for k in rows])
     written = written if is_run else 1
-    count = max(written // math.gcd(written, steps[column]), 1)
+    count = max(written // gcd(written, steps[column]), 1)
     if sizes[column] % count:
         written = 1
     word = min(alignment_of((*others, source.sizes[axis], count * min(by))), ALIGNMENT // widths[0], MOST_WORD)
