@@ -5,22 +5,24 @@ Planned, and written as a Triton function with the expression of its scores.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.core.enums import DataType
 from anydml.engines.common.routes import Route, note
-from anydml.engines.common.tiles import alignment_of, ceil_power, divisor_of, over, step_of
-from anydml.engines.cuda.attention.attention_kernel import AttentionConstants
+from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, divisor_of, floor_power, over, step_of
+from anydml.engines.cuda.attention.attention_kernel import AttentionConstants, join_parts
 from anydml.engines.cuda.codegen.expressions import Emitted, TritonLines, bounded, load_text
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, KernelProgram, bases_of, kind_of
 from anydml.engines.cuda.rows.reduce_kernel import RowSteps
+from anydml.engines.cuda.scratch import DeviceWords
 from anydml.ir.expressions import load
 from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand
 from anydml.ir.trees import rewrite, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
@@ -52,12 +54,14 @@ def leaves_of(primitive: Attend) -> list[Expr]:
 
 
 def emit_attend(
-    primitive: Attend, spans: Callable[[int], tuple[bool, bool]], *, has_rest: bool, is_alone: bool = False
+    primitive: Attend, spans: Callable[[int], tuple[bool, bool]], *, has_rest: bool, is_alone: bool, is_split: bool
 ) -> Emitted:
     """A kernel; `spans` says if a view varies from query to query, and from key to key.
 
     `has_rest` where tiles do not fill the keys, or queries do not see them all: those come in a loop of their own.
-    `is_alone` where there is one query, whose scores then lie below one another, as the keys do.
+    `is_alone` where there is one query, whose scores then lie below one another, as the keys do. `is_split` where a
+    program looks at a part of the keys, and writes for each query the sum of values, the largest score and the sum of
+    powers: `attention.join_parts` makes the result of them.
     """
     leaves, (score, limit) = leaves_of(primitive), trees_of(primitive)
     given = [node for node in walk(*(tree for tree in (score, limit) if tree is not None)) if node.op == "given"]
@@ -70,7 +74,7 @@ def emit_attend(
     writer = _Writer(leaves, spans, is_alone=is_alone)
     arguments = [*(f"p{view}" for view in range(TENSORS)), *loads, "target", *numbers, *starts, *chosen, *constants]
     writer.define("attend", arguments)
-    writer.say(f"block, matrix = attention.block(shape, {limit is not None}, TILE)")
+    writer.say(f"part, block, matrix = attention.block(shape, {limit is not None}, TILE)", "wait_for_previous()")
     writer.say("row = products.within(block, TILE.rows)")
     for number, name in enumerate(("queries", "stop", "size", "value_size")):
         writer.say(f"{name} = attention.count(shape[{number}], TILE.aligns[{number}])")
@@ -90,17 +94,28 @@ def emit_attend(
     writer.say(f'top = tl.full(({lines}), float("-inf"), tl.float32)', f"sums = tl.full(({lines}), 0, tl.float32)")
     writer.say(f"total = tl.full((TILE.{'keys' if is_alone else 'rows'}, TILE.value_size), 0, tl.float32)")
     outside = dict(writer.names)
+    first, last_step = "0", "(stop + TILE.keys - 1) // TILE.keys"
+    if is_split:
+        writer.say(f"first, last = attention.steps_of(part, {last_step}, TILE.parts)")
+        writer.say("whole = tl.maximum(first, tl.minimum(whole, last))")
+        first, last_step = "first", "last"
     for is_whole in (True, False) if has_rest else (True,):
-        steps = "0, whole" if is_whole else "whole, (stop + TILE.keys - 1) // TILE.keys"
+        steps = f"{first}, whole" if is_whole else f"whole, {last_step}"
         writer.say(f"for step in {f'tl.range({steps}, num_stages=TILE.stages)' if is_alone else f'range({steps})'}:")
         writer.indent, writer.names = "        ", dict(outside)
         seen = f"is_column & (column{writer.along} < limit)" if limit is not None else "is_column"
         _write_keys(writer, score, None if is_whole else seen)
         writer.indent = "    "
-    writer.say("total, sums = attention.joined(top, sums, total)" if is_alone else "sums = sums[:, None]")
-    writer.say("found = (total / sums).to(target.dtype.element_ty)")
-    place = writer.place("target", last, True, True, "number")
-    writer.say(f"tl.store({place}, found, mask=is_row & (number < value_size)[None, :])")
+    writer.say("total, sums, top = attention.joined(top, sums, total)" if is_alone else "sums = sums[:, None]")
+    if is_split:
+        top = "top" if is_alone else "top[:, None]"
+        writer.say(
+            f"attention.put_part(target, matrix, part, row, number, total, sums, {top}, queries, value_size, TILE)"
+        )
+    else:
+        writer.say("found = (total / sums).to(target.dtype.element_ty)")
+        place = writer.place("target", last, True, True, "number")
+        writer.say(f"tl.store({place}, found, mask=is_row & (number < value_size)[None, :])")
     return Emitted(writer.function(), tuple(given))
 
 
@@ -213,6 +228,8 @@ def tile_of(primitive: Attend, multiprocessors: int) -> AttentionTile:
     if IS_INTERPRETED:
         return AttentionTile(1 if primitive.scores[-2] == 1 else 16, 16, 1, 1)
     *batch, queries, keys = primitive.scores
+    if 1 < queries < FEWEST:  # heads that share keys
+        return AttentionTile(FEWEST, 128 if max(primitive.depths) <= 64 else 64, 4, 3)
     if queries == 1:
         is_long = math.prod(batch) < multiprocessors and keys > LONG
         return AttentionTile(1, 128, 8, 3) if is_long else AttentionTile(1, 64, 4, 3)
@@ -231,14 +248,65 @@ def tile_of(primitive: Attend, multiprocessors: int) -> AttentionTile:
     return AttentionTile(64, 64, 4, 3) if is_wide else AttentionTile(64, 128, 4, 3)
 
 
+MOST_PARTS = 64
+
+
+def parts_of(primitive: Attend, shape: AttentionTile, multiprocessors: int) -> int:
+    """The parts that the keys of few queries are cut into (flash decoding): two programs a multiprocessor in all."""
+    *batch, queries, keys = primitive.scores
+    if queries > shape.rows:
+        return 1
+    steps = -(-keys // shape.keys)
+    if IS_INTERPRETED:
+        return 4 if steps >= 4 else 1
+    return floor_power(max(min(2 * multiprocessors // math.prod(batch), steps // 2, MOST_PARTS), 1))
+
+
+def _grouped(primitive: Attend) -> Attend:
+    """One query of several heads that share keys and values: as several queries of one head, which read them once."""
+    rank = len(primitive.scores)
+    if rank < 3 or primitive.scores[-2] != 1 or primitive.scores[-3] == 1:
+        return primitive
+    trees = [tree for tree in (primitive.score, primitive.limit) if tree is not None]
+    if any(view.strides[-3] for view in primitive.sources[1:TENSORS]) or any(
+        node.op == "coordinate" and node.value in (rank - 2, rank - 3) for node in walk(*trees)
+    ):
+        return primitive
+    limits = [] if primitive.limit is None else [node for node in walk(primitive.limit) if node.op == "load"]
+    if any(primitive.beside[int(node.value) - 1].strides[-3] for node in limits):
+        return primitive
+
+    def turned(view: View) -> View:
+        places = [*range(rank - 3), rank - 2, rank - 3, rank - 1]
+        return replace(view, sizes=tuple(view.sizes[k] for k in places), strides=tuple(view.strides[k] for k in places))
+
+    # Of keys and values the last two dimensions are their own.
+    query, key, value = (
+        turned(view) if number == 0 else _without_heads(view) for number, view in enumerate(primitive.sources[:TENSORS])
+    )
+    beside = tuple(map(turned, primitive.beside))
+    return replace(primitive, sources=(query, key, value, *beside), target=turned(primitive.target))
+
+
+def _without_heads(view: View) -> View:
+    sizes, strides = view.sizes, view.strides
+    return replace(view, sizes=(*sizes[:-3], 1, *sizes[-2:]), strides=(*strides[:-3], 0, *strides[-2:]))
+
+
+@dataclass(frozen=True, slots=True)
 class AttentionProgram(KernelProgram):
     """An attention, planned."""
 
-    __slots__ = ()
+    parts: int = 1
+    """That the keys are cut into."""
+    join: Kernel | None = None
+    """What makes the result of them."""
+    part_bytes: int = 0
 
     @classmethod
     def plan(cls, primitive: Attend, figures: Figures) -> AttentionProgram:
         """Let all views be matrices of queries and keys, or of the numbers of each."""
+        primitive = _grouped(primitive)
         rank = len(primitive.scores)
         views: list[View | None] = [*primitive.sources[:TENSORS]]
         strides = [view.strides for view in primitive.sources[:TENSORS]]
@@ -259,14 +327,15 @@ class AttentionProgram(KernelProgram):
             numbers += [over(pair, align), over(own[::-1], align)]
             lines.append(RowSteps(step_of(pair[0]), step_of(pair[1]), align))
         shape = tile_of(primitive, figures.multiprocessors)
-        note(Route(f"tiles of {shape.rows} x {shape.keys}", tile_of))
+        parts = parts_of(primitive, shape, figures.multiprocessors)
+        note(Route(f"tiles of {shape.rows} x {shape.keys}{f', {parts} parts' if parts > 1 else ''}", tile_of))
         has_rest = primitive.limit is not None or primitive.scores[-1] % shape.keys != 0
         is_alone = primitive.scores[-2] == 1
 
         def spans(view: int) -> tuple[bool, bool]:
             return pairs[view][0] != 0, pairs[view][1] != 0
 
-        made = emit_attend(primitive, spans, has_rest=has_rest, is_alone=is_alone)
+        made = emit_attend(primitive, spans, has_rest=has_rest, is_alone=is_alone, is_split=parts > 1)
         sizes = (*primitive.scores[-2:], *primitive.depths)
         cuts = (shape.rows, shape.keys, *(max(ceil_power(size), SMALLEST) for size in primitive.depths))
         fit = list(zip(sizes, cuts, strict=True))
@@ -280,17 +349,38 @@ class AttentionProgram(KernelProgram):
             is_even=tuple(size % cut == 0 for size, cut in fit),  # type: ignore[arg-type]  # `fit` has four pairs
             is_long=any(_reach(view, cuts) >= 2**31 for view in primitive.sources[:TENSORS]),
             stages=shape.stages if is_alone else 1,
+            parts=parts,
         )
         starts = [offset for offset, view in zip(batch.offsets, views, strict=True) if view is None]
-        fixed: Numbers = (sizes, batch.sizes[::-1] or (1,), *numbers, *starts, *made.numbers)
+        around = (sizes, batch.sizes[::-1] or (1,))
+        fixed: Numbers = (*around, *numbers, *starts, *made.numbers)
         read = [(view, offset) for offset, view in zip(batch.offsets, views, strict=True) if view is not None]
+        kinds, bases = [kind_of(view.data_type) for view, _ in read], bases_of(*zip(*read, strict=True))
+        join, part_bytes = None, 0
+        if parts > 1:
+            constants = {"TILE": tile, "LINE": lines[-1]}
+            count = batch.count * sizes[0]
+            join = Kernel(join_parts, ("fp32", kinds[-1]), (*around, *numbers[-2:]), constants, count, 1, figures)
+            part_bytes = 4 * count * parts * (sizes[3] + 2)
+            kinds[-1] = "fp32"
+            join.prepare()
         kernel = Kernel(
-            made.function, tuple(kind_of(view.data_type) for view, _ in read), fixed,
+            made.function, tuple(kinds), fixed,
             {"TILE": tile} | {f"LINE{view}": line for view, line in enumerate(lines)},
-            batch.count * -(-sizes[0] // shape.rows), shape.warps, figures, stages=1 if is_alone else shape.stages,
+            batch.count * -(-sizes[0] // shape.rows) * parts, shape.warps, figures,
+            stages=1 if is_alone else shape.stages,
         )  # fmt: skip
         kernel.prepare()
-        return cls(kernel, bases_of(*zip(*read, strict=True)))
+        return cls(kernel, bases, parts, join, part_bytes)
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in; parts have memory of the program's own."""
+        if self.join is None:
+            return KernelProgram.bind(self, places)
+        words = DeviceWords(self.part_bytes // 8 + 4, self.kernel.figures.index)
+        parts = -(-words.address // ALIGNMENT) * ALIGNMENT
+        *addresses, target = [places[tensor] + offset for tensor, offset in self.bases]
+        return words.around([self.kernel.launch([*addresses, parts]), self.join.launch([parts, target])], "attention")
 
 
 def _reach(view: View, cuts: tuple[int, ...]) -> int:

@@ -7,7 +7,9 @@ from typing import NamedTuple
 import triton
 import triton.language as tl
 
+from anydml.engines.cuda.dependent_launch import wait_for_previous
 from anydml.engines.cuda.rows.tiles_kernel import far, known
+from anydml.engines.cuda.rows.tiles_kernel import place as placed
 
 LOG2E = tl.constexpr(1.4426950408889634)
 
@@ -32,17 +34,58 @@ class AttentionConstants(NamedTuple):
     """Whether offsets within a matrix may be more than 31 bits hold."""
     stages: int = 1
     """Of the loop over the keys of one query, which has no product of the hardware's."""
+    parts: int = 1
+    """Of the keys, each a program's."""
 
 
 @triton.jit
 def block(shape, LAST_FIRST: tl.constexpr, TILE: tl.constexpr):
-    """The number of this program's queries, and of its matrix; the last queries first where those see the most."""
+    """The numbers of this program's part of the keys, of its queries and of its matrix; the last queries first where
+    those see the most.
+    """
     high = (shape[0].to(tl.int32) + TILE.rows - 1) // TILE.rows
-    program = tl.program_id(0)
+    program = tl.program_id(0) // TILE.parts
     within = program % high
     if LAST_FIRST:
         within = high - 1 - within
-    return within, program // high
+    return tl.program_id(0) % TILE.parts, within, program // high
+
+
+@triton.jit
+def steps_of(part, count, PARTS: tl.constexpr):
+    """The first step of a part of so many, and the one after its last."""
+    each = (count + PARTS - 1) // PARTS
+    first = tl.minimum(part * each, count)
+    return first, tl.minimum(first + each, count)
+
+
+@triton.jit
+def put_part(parts, matrix, part, row, number, total, sums, top, queries, value_size, TILE: tl.constexpr):
+    """Write what is known of some queries after a part of the keys: two numbers of each, after all sums of values."""
+    is_row = (row < queries)[:, None]
+    line = (matrix.to(tl.int64) * queries + row[:, None]) * TILE.parts + part
+    tl.store(parts + line * (value_size + 2) + number[None, :], total, mask=is_row & (number < value_size)[None, :])
+    tl.store(parts + line * (value_size + 2) + value_size, tl.broadcast_to(top, (TILE.rows, 1)), mask=is_row)
+    tl.store(parts + line * (value_size + 2) + value_size + 1, tl.broadcast_to(sums, (TILE.rows, 1)), mask=is_row)
+
+
+@triton.jit
+def join_parts(parts, target, shape, sizes, strides, matrix_strides, TILE: tl.constexpr, LINE: tl.constexpr):
+    """The result of one query: the parts' sums, each scaled by how far its largest score is from that of all."""
+    wait_for_previous()
+    queries, value_size = shape[0].to(tl.int32), shape[3].to(tl.int32)
+    query = tl.program_id(0) % queries
+    matrix = tl.program_id(0) // queries
+    part, number = tl.arange(0, TILE.parts), tl.arange(0, TILE.value_size)
+    line = parts + (tl.program_id(0).to(tl.int64) * TILE.parts + part[:, None]) * (value_size + 2)
+    inside = (number < value_size)[None, :]
+    total, top = tl.load(line + number[None, :], mask=inside, other=0), tl.load(line + value_size)
+    less = power_of(top, tl.max(top, 0, keep_dims=True))
+    found = tl.sum(total * less, 0, keep_dims=True) / tl.sum(tl.load(line + value_size + 1) * less, 0, keep_dims=True)
+    place = target + placed(matrix, sizes, matrix_strides, LINE.align)
+    place += far(query.to(tl.int64), strides[0], LINE.row_step, LINE.align)
+    place += far(number.to(tl.int64), strides[1], LINE.step, LINE.align)[None, :]
+    tl.store(place, found.to(target.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -100,9 +143,10 @@ def soften_each(x, value, top, sums, total):
 
 @triton.jit
 def joined(top, sums, total):
-    """The sums of all lines, and what they are divided by."""
-    less = power_of(top, tl.max(top, 0, keep_dims=True))
-    return tl.sum(total * less, 0, keep_dims=True), tl.sum(sums * less, 0, keep_dims=True)
+    """The sums of all lines, what they are divided by, and the largest score."""
+    largest = tl.max(top, 0, keep_dims=True)
+    less = power_of(top, largest)
+    return tl.sum(total * less, 0, keep_dims=True), tl.sum(sums * less, 0, keep_dims=True), largest
 
 
 @triton.jit
