@@ -48,6 +48,8 @@ SHAPES = [
     Shape("tiny fp32, 22 layers", "float32", "float32", 64, 128, 22, 4, 2, 16, 256),
 ]
 """TinyLlama's shape, Qwen2-0.5B's, and small ones. Of the last, weights are next to nothing: a step is the host's work."""
+LARGE = [Shape("8B int4 of fp16", "int4", "float16", 4096, 14_336, 32, 32, 8, 128, 128_256, context=65_536)]
+"""For a GPU, where they are asked for: Llama 3's shape."""
 
 
 class _Weights:

@@ -81,9 +81,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _folders(options: argparse.Namespace, place: Path) -> Any:
-    from benchmarks.genai_folder import SHAPES, make_folder
+    from benchmarks.genai_folder import LARGE, SHAPES, make_folder
 
-    for shape in SHAPES:
+    for shape in [*SHAPES, *(LARGE if options.only else ())]:
         if not any(part in shape.name for part in options.only.split(";")):
             continue
         name = shape.name

@@ -27,7 +27,7 @@ WIDE = 1 if is_interpreted() else 64
 
 
 def attended(query: Array, key: Array, value: Array, limits: Array | None, added: Array | None) -> tuple[Array, int]:
-    """Of (batch, heads, queries, size) by keys of heads that are repeated, and the parts that the keys were cut into."""
+    """Of (batch, heads, queries, size) by keys of fewer heads, and the parts that the keys were cut into."""
     batch, heads, queries, _ = query.shape
     shared, keys = key.shape[1:3]
     five = (batch, shared, heads // shared, queries)

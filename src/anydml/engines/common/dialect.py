@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.core.enums import DataType
-from anydml.core.symbolic_sizes import OpenSize
+from anydml.core.symbolic_sizes import is_open
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ def bits_of(node: Expr) -> int:
     assert node.type is not None  # noqa: S101 - for type checkers: a number that a user gives has a type
     if node.type.is_float:
         return int(np.array(node.value, node.type.dtype).view(f"i{node.type.size_in_bytes}"))
-    value = node.value if type(node.value) is OpenSize else int(node.value)
-    return (value + 2**63) % 2**64 - 2**63
+    value: Any = node.value
+    return ((value if is_open(value) else int(value)) + 2**63) % 2**64 - 2**63
 
 
 class Lines:

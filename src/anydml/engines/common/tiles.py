@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from anydml.core.symbolic_sizes import OpenSize, gcd
+from anydml.core.symbolic_sizes import OpenSize, gcd, is_open
 from anydml.ir.loops import Loops, simplify
 from anydml.ir.trees import walk
 
@@ -33,7 +33,7 @@ FULL = 0.9
 
 def ceil_power(number: int) -> int:
     """The smallest power of two that is not smaller."""
-    if type(number) is int:
+    if not is_open(number):
         return 1 << max(number - 1, 0).bit_length()
     power = 1
     while power < number:  # of an open size this is all that is found
@@ -55,8 +55,10 @@ def alignment_of(strides: Iterable[int]) -> int:
 
 def divisor_of(size: int) -> int:
     """The same of one size; of an open one that is given nothing is known, or each length had a kernel by its own."""
-    is_given = type(size) is OpenSize and size.number < size.tape.given
-    return 1 if is_given else alignment_of((size,))
+    number: object = size
+    if type(number) is OpenSize and number.number < number.tape.given:
+        return 1
+    return alignment_of((size,))
 
 
 def over(strides: Iterable[int], alignment: int) -> tuple[int, ...]:
@@ -302,7 +304,8 @@ def widest_word(loops: Loops, width: int, *views: int) -> int:
     if not loops.sizes or any(abs(row[-1]) != 1 for row in rows):
         return width
     steps = [step for row in rows for step in row[:-1]]
-    return max(gcd(*(n * width for n in (loops.sizes[-1], *steps)), WIDEST), width)
+    common: int = gcd(*(n * width for n in (loops.sizes[-1], *steps)), WIDEST)
+    return max(common, width)
 
 
 def in_words(loops: Loops, count: int, *views: int) -> Loops:

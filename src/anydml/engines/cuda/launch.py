@@ -246,7 +246,7 @@ class _Described:
 
 @functools.cache
 def _has_one_device() -> bool:
-    return torch.cuda.device_count() == 1
+    return bool(torch.cuda.device_count() == 1)
 
 
 def _has_no_scratch(run: Any) -> bool:

@@ -192,7 +192,8 @@ class GatherProgram(Program):
         if len(self.block.sizes) != 1 or any(row != (1,) for row in self.block.strides):
             return self.width
         steps = (*self.coordinate_strides, *self.tuples.strides[1], *self.tuples.strides[2])
-        return max(gcd(*(n * self.width for n in (*self.block.sizes, *steps)), WIDEST), self.width)
+        common: int = gcd(*(n * self.width for n in (*self.block.sizes, *steps)), WIDEST)
+        return max(common, self.width)
 
     def kernel(self, word: int) -> Kernel:
         """The kernel that moves words of so many bytes."""

@@ -295,7 +295,8 @@ ACROSS = 512
 """Bytes of neighbouring rows in a tile, where they are the neighbours in memory: sums along the first axis of a square
 of 16,384 FLOAT32 are at 0.99 of copy speed, and at 0.84 with 256 (H200)."""
 EACH = 32
-"""Elements a thread of whole rows; a fourth of chunks, which leave their folds in registers."""
+"""Elements a thread of whole rows; a fourth of chunks, which leave their folds in registers, and of rows so few that
+each has a multiprocessor to itself."""
 LARGE, REGISTERS = 8192, {8: 128, 16: 64}
 """Elements of a tile past which a thread has so many registers, by warps, and two programs a multiprocessor: layer norm
 of rows of 16,384 FLOAT16 is at 0.91 of copy speed, with 16 warps and no limit at 0.54."""
@@ -339,7 +340,7 @@ def tile_of(walk: RowWalk, is_once: bool, is_simple: bool, operations: int, figu
     parts = 1
     if is_simple and programs < 2 * figures.multiprocessors and chunks >= 8:
         parts = min(-(-FULL * figures.multiprocessors // programs), chunks // 4)
-    each = EACH // 4 if chunks > 1 or walk.is_across else EACH
+    each = EACH // 4 if chunks > 1 or walk.is_across or programs <= figures.multiprocessors else EACH
     is_large, is_heavy = rows * long > LARGE, operations > SIMPLE
     is_narrow = max(view.data_type.size_in_bytes for view in walk.views) <= 2
     warps = min(max(rows * long // (32 * each), 1), 16 if is_large and is_heavy and not is_narrow else 8)
