@@ -42,14 +42,16 @@ class Shape:
 SHAPES = [
     Shape("1.1B int4", "int4"),
     Shape("1.1B int4, level 4", "int4", level=4),
-    Shape("1.1B int4 of fp16", "int4", "float16"),
     Shape("0.5B fp16", "float16", "float16", 896, 4864, 24, 14, 2, 64, 151_936, has_bias=True),
     Shape("0.1B fp32", "float32", "float32", 768, 2048, 12, 12, 4, 64, 32_000),
     Shape("tiny fp32, 22 layers", "float32", "float32", 64, 128, 22, 4, 2, 16, 256),
 ]
 """TinyLlama's shape, Qwen2-0.5B's, and small ones. Of the last, weights are next to nothing: a step is the host's work."""
-LARGE = [Shape("8B int4 of fp16", "int4", "float16", 4096, 14_336, 32, 32, 8, 128, 128_256, context=65_536)]
-"""For a GPU, where they are asked for: Llama 3's shape."""
+FOR_GPUS = [
+    Shape("1.1B int4 of fp16", "int4", "float16"),
+    Shape("8B int4 of fp16", "int4", "float16", 4096, 14_336, 32, 32, 8, 128, 128_256, context=65_536),
+]
+"""TinyLlama's shape and Llama 3's."""
 
 
 class _Weights:

@@ -81,9 +81,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _folders(options: argparse.Namespace, place: Path) -> Any:
-    from benchmarks.genai_folder import LARGE, SHAPES, make_folder
+    from benchmarks.genai_folder import FOR_GPUS, SHAPES, make_folder
 
-    for shape in [*SHAPES, *(LARGE if options.only else ())]:
+    for shape in SHAPES if options.device == "cpu" else [*SHAPES, *FOR_GPUS]:
         if not any(part in shape.name for part in options.only.split(";")):
             continue
         name = shape.name

@@ -79,10 +79,11 @@ def test_one_query_looks_at_its_keys_in_parts(
 ) -> None:
     """What lies beyond a limit is not looked at, be it NaN; there are parts that have no keys at all."""
     rng = np.random.default_rng(keys)
-    keys, size = keys * WIDE, 16
+    wide = WIDE if parts else 1
+    keys, size = keys * wide, 16
     query = rng.standard_normal((2, heads, 1, size)).astype(data_type)
     key, value = (4 * rng.standard_normal((2, shared, keys, size)).astype(data_type) for _ in range(2))
-    limits = None if lengths is None else np.array(lengths, np.int32) * WIDE
+    limits = None if lengths is None else np.array(lengths, np.int32) * wide
     if limits is not None:
         for row, limit in enumerate(limits):
             key[row, :, limit:] = value[row, :, limit:] = np.nan
