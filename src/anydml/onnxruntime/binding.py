@@ -177,7 +177,7 @@ class IOBinding:
             is_plain = all(type(array) is np.ndarray for array in (*self.inputs.values(), *outs.values()))
             steps = model.steps(self.inputs, outs) if is_plain else None
             self._steps = None if steps is None else (model, steps)
-        elif self._launch is None:
+        elif self._launch is None and (is_host or not changed):
             arrays = [*self.inputs.values(), *self.outputs.values()]
             is_plain = all((type(array) is np.ndarray) is is_host and as_plain(array) is array for array in arrays)
             launch = model.bound(self.inputs, self.outputs) if is_plain else None
