@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from anydml.core.enums import DataType
 
 
+FILLED = {"is_filled": True}
+"""Metadata of a record's field: a dict that its methods add to, so that a record which is made of it has its own."""
+
+
 class Rebuilt:
     """Changes parts by their types, wherever they lie in tuples, lists, dicts, trees and dataclasses.
 
@@ -112,7 +116,8 @@ def _apart(kind: type) -> Callable[[Any], tuple[Callable[[list[Any]], Any], list
     # A field that no caller gives begins empty in each new record, and is filled by its own methods.
     own = {one.name: one.default_factory for one in fields(kind) if not one.init and one.default_factory is not MISSING}
     names = [one.name for one in fields(kind) if one.name not in own]
-    make = functools.partial(_record, kind, names, own)
+    copied = {one.name for one in fields(kind) if one.metadata.get("is_filled")}
+    make = functools.partial(_record, kind, names, own, copied)
     return lambda record: (make, [getattr(record, name) for name in names])
 
 
@@ -121,12 +126,12 @@ def _dict(parts: list[Any]) -> dict[Any, Any]:
     return dict(zip(parts[:half], parts[half:], strict=True))
 
 
-def _record(kind: type, names: list[str], own: Mapping[str, Any], parts: list[Any]) -> Any:
+def _record(kind: type, names: list[str], own: Mapping[str, Any], copied: set[str], parts: list[Any]) -> Any:
     made: Any = object.__new__(kind)
     for name, make in own.items():
         object.__setattr__(made, name, make())
     for name, one in zip(names, parts, strict=True):
-        object.__setattr__(made, name, one.copy() if type(one) is dict else one)  # to which a record's methods may add
+        object.__setattr__(made, name, one.copy() if name in copied else one)
     return made
 
 

@@ -66,7 +66,7 @@ class CpuEngine(Engine):
 
     name = "cpu"
     memory = HOST
-    plans = plans
+    plans, has_open_programs = plans, True
 
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own

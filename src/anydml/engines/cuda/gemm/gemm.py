@@ -23,6 +23,7 @@ from anydml.ir.numerics import expand
 from anydml.ir.padded_reads import match_reached
 from anydml.ir.patterns import copy_of
 from anydml.ir.split_k import PARTS, partial_sums, renumbered
+from anydml.ir.substitution import FILLED
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
@@ -343,7 +344,7 @@ class GemmProgram(Program):
     is_tall: bool
     """Whether neighbours in the right matrix are of one column."""
     figures: Figures
-    kernels: dict[str, Kernel] = field(default_factory=dict, repr=False)
+    kernels: dict[str, Kernel] = field(default_factory=dict, repr=False, metadata=FILLED)
     """By how factors are read, made when they are first asked for."""
     layouts: Mapping[str, Map] = field(default_factory=dict)
     """Layouts that are made ahead."""

@@ -18,6 +18,7 @@ from anydml.engines.cuda.rows.map_kernel import map_tiles
 from anydml.ir.expressions import const
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of, match_filled, match_scaled
+from anydml.ir.substitution import FILLED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,7 +38,7 @@ class CopyProgram(Program):
     loops: Loops
     width: int
     figures: Figures
-    kernels: dict[int, Kernel] = field(default_factory=dict, repr=False)
+    kernels: dict[int, Kernel] = field(default_factory=dict, repr=False, metadata=FILLED)
     """By the width of their words, made when they are first asked for."""
 
     @classmethod
@@ -132,7 +133,7 @@ class FillProgram(Program):
     loops: Loops
     """Over the elements: what a step counts, and where it leads in the target."""
     figures: Figures
-    kernels: dict[int, Kernel] = field(default_factory=dict, repr=False)
+    kernels: dict[int, Kernel] = field(default_factory=dict, repr=False, metadata=FILLED)
     """By the width of their words, made when they are first asked for."""
 
     @classmethod

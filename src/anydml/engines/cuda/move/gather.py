@@ -17,6 +17,7 @@ from anydml.engines.cuda.move.gather_kernel import NONE_OUTSIDE, check_indices, 
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords, shared_words
 from anydml.ir.fetches import match_gathered
 from anydml.ir.loops import Loops, merge, order, simplify, squeeze
+from anydml.ir.substitution import FILLED
 from anydml.ir.verbs import IndexFault
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class GatherProgram(Program):
     block: Loops
     """Over what a tuple picks: strides in the source and the target."""
     figures: Figures
-    kernels: dict[int, Kernel] = field(default_factory=dict, repr=False)
+    kernels: dict[int, Kernel] = field(default_factory=dict, repr=False, metadata=FILLED)
     """By the width of their words, made when they are first asked for."""
 
     @classmethod

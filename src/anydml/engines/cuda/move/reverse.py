@@ -14,6 +14,7 @@ from anydml.engines.cuda.launch import Kernel, kind_of
 from anydml.engines.cuda.move.copy_kernel import reverse_tiles
 from anydml.ir.fetches import match_reversed
 from anydml.ir.loops import Loops, simplify
+from anydml.ir.substitution import FILLED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,7 +35,7 @@ class ReverseProgram(Program):
     primitive: Reversed
     loops: Loops
     figures: Figures
-    kernels: dict[int, Kernel] = field(default_factory=dict, repr=False)
+    kernels: dict[int, Kernel] = field(default_factory=dict, repr=False, metadata=FILLED)
     """By the width of their words, made when they are first asked for."""
 
     @classmethod
