@@ -14,6 +14,7 @@ from anydml.genai import generator
 from anydml.genai.last_rows import ROWS, rows_at, with_rows
 from anydml.genai.search import Draws, kept_tokens, penalise
 from anydml.genai.search_options import SearchOptions
+from anydml.onnx.program import Program
 from anydml.onnx.read import read_model
 from genai_folders import BYTES, END, LAYERS, ROOM, SHARED, SIZE, WORDS, decoder, make_folder
 from onnx_models import helper, info, node, onnx
@@ -86,6 +87,39 @@ def test_a_device_gives_the_tokens_of_the_cpu(model: og.Model, provider: str, gr
     there = og.Model(config)
     assert there.device_type == "WebGPU"
     assert finish(start(there, PROMPT, max_length=7)) == greedy[:7]
+
+
+def test_steps_on_a_device_are_the_same_launches(model: og.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second step on nothing is compiled or bound, and masks go on with zeros."""
+    if not og.is_webgpu_available():
+        pytest.skip("there is no adapter")
+    config = og.Config(str(model.config.folder))
+    config.append_provider("webgpu")
+    given, bound = list[Any](), list[int]()
+    bind = Program._bound_on_device
+    generator = start(og.Model(config), PROMPT, max_length=12, min_length=12)
+
+    def binding(*of: Any) -> Any:
+        bound.append(len(given))
+        return bind(*of)
+
+    monkeypatch.setattr(Program, "_bound_on_device", binding)
+    while not generator.is_done():
+        generator.generate_next_token()
+        given.append(generator.get_input("attention_mask"))
+    assert [int(mask.sum()) for mask in given[1:]] == [5, 6, 7, 8, 9, 10, 11]
+    assert {mask.shape for mask in given[1:]} == {(1, 12)}
+    assert bound == [2]  # the first step is run, and the second bound when it has been
+
+
+def test_a_mask_is_longer_only_where_its_length_chooses_nothing(tmp_path: Path, model: og.Model) -> None:
+    """As it chooses the rotary table of some models."""
+    assert model.takes_longer_masks
+    made = onnx.load(model.config.folder / "model.onnx")
+    made.graph.node.insert(0, node("Size", "attention_mask", "count"))
+    made.graph.output.append(info("count", "int64", []))
+    there = make_folder(tmp_path, made.SerializeToString())
+    assert not og.Model(str(there)).takes_longer_masks
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
