@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from anydml.core.errors import Fault, UnsupportedError, show
 from anydml.core.files import Files
+from anydml.core.late_imports import import_alone
 from anydml.core.memory import HOST
 from anydml.genai.config import FILE, PROVIDERS, Config
 from anydml.genai.last_rows import ROWS, with_rows
@@ -162,12 +163,14 @@ class Model(Loaded):
 
     def create_multimodal_processor(self) -> MultiModalProcessor:
         """What makes inputs of prompts, images and sound."""
+        import_alone("anydml.genai.processor")
         from anydml.genai.processor import MultiModalProcessor  # which takes models
 
         return MultiModalProcessor(self)
 
     def create_streaming_processor(self) -> StreamingProcessor:
         """Refused: speech is not taken as it is spoken."""
+        import_alone("anydml.genai.processor")
         from anydml.genai.processor import StreamingProcessor  # as above
 
         return StreamingProcessor(self)
