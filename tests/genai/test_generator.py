@@ -181,6 +181,7 @@ def test_logits_may_be_read_and_replaced(model: og.Model) -> None:
 
 
 def test_a_sequence_that_has_ended_is_padded_and_may_go_on(model: og.Model) -> None:
+    """The token that ends the last sequence is in none."""
     generator = start(model, [PROMPT, PROMPT], batch_size=2)
     logits = np.zeros((2, WORDS), np.float32)
     logits[0, END], logits[1, 5] = 1, 1
@@ -193,9 +194,12 @@ def test_a_sequence_that_has_ended_is_padded_and_may_go_on(model: og.Model) -> N
     alone.set_logits(logits[:1])
     alone.generate_next_token()
     assert alone.is_done()
+    assert (alone.get_next_tokens().tolist(), alone.get_sequence(0).tolist()) == ([END], PROMPT)
+    alone.generate_next_token()
+    assert (alone.is_done(), alone.get_next_tokens().tolist(), alone.token_count()) == (True, [BYTES], 4)
     alone.append_tokens([1, 2])
     assert not alone.is_done()
-    assert alone.token_count() == 7
+    assert alone.get_sequence(0).tolist() == [*PROMPT, 1, 2]
 
 
 @pytest.mark.parametrize("options", [{"top_k": 12, "top_p": 0.9}, {"top_k": 0, "top_p": 0.7}, {"top_k": 5}])

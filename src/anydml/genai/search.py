@@ -143,9 +143,10 @@ class Search:
             else:
                 chosen[row] = np.argmax(own)
             self._has_ended[row] = chosen[row] in self._ends
-        self.tokens[:, self.length] = chosen
-        self.length += 1
         self.next_tokens = chosen
+        if not self.has_ended:  # the token that ends the last sequence is in none, as GenAI has it
+            self.tokens[:, self.length] = chosen
+            self.length += 1
 
     def rewind(self, length: int) -> None:
         """Forget the tokens after the first so many."""
