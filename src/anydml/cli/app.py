@@ -26,6 +26,7 @@ COMMANDS = {
     "check": "Find every fault of DxDispatch and ONNX models.",
     "compare": "Find where an ONNX model differs from ONNX Runtime.",
     "completion": "Print the completion script of a shell.",
+    "doctor": "Tell versions, engines, CPU, threads, caches and extras, and try each engine, for a report.",
     "engines": "List the engines and devices of this machine, and the packages that a missing one needs.",
     "explain": "Show the work of an operator or a model as a picture.",
     "explore": "Explore operators and models on a page of a local server.",

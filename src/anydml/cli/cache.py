@@ -40,7 +40,7 @@ class _Kept:
         return total
 
 
-def _list_kept(folder: Path | None) -> Iterator[_Kept]:
+def list_kept(folder: Path | None) -> Iterator[_Kept]:
     """The kept files: kernels in the folder itself, plans in one within it. Files of others are none of ours."""
     if folder is None:
         return
@@ -67,7 +67,7 @@ def cache() -> None:
 def list_(as_json: bool) -> None:
     """Show the folder, and the counts and sizes of its files."""
     folder = find_folder()
-    kept = list(_list_kept(folder))
+    kept = list(list_kept(folder))
     if as_json:
         kinds: dict[str, Any] = {one.kind: {"files": len(one.files), "bytes": one.size} for one in kept}
         write_json({"folder": None if folder is None else str(folder), "kept": kinds})
@@ -85,7 +85,7 @@ def clear(dry_run: bool) -> None:
     They are compiled again when they are needed.
     """
     count = size = 0
-    for one in list(_list_kept(find_folder())):
+    for one in list(list_kept(find_folder())):
         for path in one.files:
             with contextlib.suppress(OSError):
                 own = path.lstat().st_size
@@ -113,12 +113,12 @@ def warm(paths: tuple[Path, ...], engine: str | None, inputs: tuple[str, ...], s
     """
     if Path(STDIN) in paths:
         raise click.UsageError("Name the models: standard input is not taken here.")
-    before = {path for one in _list_kept(find_folder()) for path in one.files}
+    before = {path for one in list_kept(find_folder()) for path in one.files}
     given = Given(inputs, sizes)
     with each(find_models(paths, None).paths, lambda path: f"Compiling {printable(path.name)}") as models:
         for path in models:
             _warm(path, engine, given)
-    new = _Kept("", tuple(path for one in _list_kept(find_folder()) for path in one.files if path not in before))
+    new = _Kept("", tuple(path for one in list_kept(find_folder()) for path in one.files if path not in before))
     click.echo(f"{counted(len(new.files), 'new file')}, {word_bytes(new.size)}")
 
 
