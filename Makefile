@@ -26,7 +26,7 @@ help: ## this list, as `make` alone
 
 # The tests of a kernel: every case of the table, random descriptions, and shapes that take several tiles. Triton
 # reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own.
-ENGINE_TESTS := $(patsubst %,tests/engines/cuda/test_%.py,engine maps expressions reduces products windows) \
+ENGINE_TESTS := $(patsubst %,tests/engines/cuda/test_%.py,engine maps expressions reduces products windows attention) \
   $(patsubst %,tests/engines/test_%.py,targets strides) tests/ir/test_precision.py tests/graph/test_random.py \
   $(patsubst %,tests/operators/test_%.py,one_pass documents document_examples random casts)
 ON_CUDA := ANYDML_TEST_ENGINES=cuda

@@ -43,7 +43,18 @@ os.environ.setdefault("ANYDML_KEEP_PLANS", "0")
 
 if "cuda" not in ENGINES:
     # `make test` runs all but the last four interpreted, in a process of their own; `make test-gpu` runs all.
-    ignored = ("engine", "maps", "expressions", "reduces", "products", "windows", "arrays", "streams", "graphs")
+    ignored = [
+        "engine",
+        "maps",
+        "expressions",
+        "reduces",
+        "products",
+        "windows",
+        "attention",
+        "arrays",
+        "streams",
+        "graphs",
+    ]
     collect_ignore = [*(f"engines/cuda/test_{name}.py" for name in ignored), "dask/test_cuda.py"]
 
 
