@@ -10,10 +10,10 @@ from anydml.arrays.cuda import load_torch
 from anydml.core.device_memory import memories
 from anydml.core.errors import Fault, printable, show
 from anydml.core.memory import HOST
+from anydml.genai.encoders import Embedder
 from anydml.genai.last_rows import ROWS, rows_at
 from anydml.genai.log import log_arrays, tells
 from anydml.genai.model import number_of_type
-from anydml.genai.vision import Embedder
 from anydml.onnxruntime.ort_errors import Fail, refuse
 from anydml.onnxruntime.ort_value import OrtValue, on_host, placed
 from anydml.onnxruntime.type_names import dtype_of
@@ -255,7 +255,7 @@ class Decoder:
         self, fed: Mapping[str, Any], held: Mapping[str, Any], binding: IOBinding, *, steps: bool = False
     ) -> dict[str, Any]:
         if steps:
-            fed = {name: self._in_place_of(name, array) for name, array in fed.items()}
+            fed = {name: self._in_its_place(name, array) for name, array in fed.items()}
         bound = binding.inputs
         for values in (held, fed):
             for name, value in values.items():
@@ -276,8 +276,8 @@ class Decoder:
                     binding.bind_ortvalue_output(name, OrtValue(value))
         return found
 
-    def _in_place_of(self, name: str, array: Any) -> Any:
-        """An array's numbers where the last step's are."""
+    def _in_its_place(self, name: str, array: Any) -> Any:
+        """An input of a step, copied to where the last step's was, so that launches stay as they are."""
         key = name, array.shape
         if (found := self._places.get(key)) is None:
             found = self._places[key] = placed(array, self._memory)

@@ -12,11 +12,11 @@ from anydml.core.enum_parsing import suggest
 from anydml.core.errors import show
 from anydml.genai.adapters import Adapters
 from anydml.genai.decoder import Decoder
+from anydml.genai.encoders import SpeechEncoder
 from anydml.genai.guidance import Guide
 from anydml.genai.log import log, log_arrays, tells
 from anydml.genai.model import Loaded, Model
 from anydml.genai.search import BeamSearch, Search
-from anydml.genai.speech import SpeechEncoder
 from anydml.genai.tensors import NamedTensors, as_array, read_name, read_whole
 from anydml.onnxruntime.ort_errors import refuse, refuse_type, told
 from anydml.onnxruntime.ort_value import on_host

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.core.errors import Fault, UnsupportedError, show
 from anydml.genai.audio import FeatureExtractor
+from anydml.genai.encoders import QWEN
 from anydml.genai.images import ImageProcessor
 from anydml.genai.media import Audios, Images
 from anydml.genai.model import Loaded, Model
 from anydml.genai.tensors import NamedTensors, as_array
 from anydml.genai.tokenizer import Tokenizer, TokenizerStream
-from anydml.genai.vision import QWEN
 from anydml.onnxruntime.ort_errors import refuse, refuse_type, renamed
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class WhisperProcessor:
         return {"audio_features": features, "input_ids": self._tokenizer.encode_batch(prompts).held}
 
 
-class VisionProcessor:
+class VisionProcessor(ABC):
     """Of pictures: their pixels, and a prompt's tokens with as many for each picture as it has features."""
 
     mark = ""
@@ -123,8 +124,9 @@ class VisionProcessor:
         made = self._transform(images.held) if images is not None else []
         return self._told(prompts[0] if prompts else "", made)
 
+    @abstractmethod
     def _told(self, prompt: str, made: list[tuple[Array, ...]]) -> dict[str, Array]:
-        raise NotImplementedError
+        """The inputs for a prompt and what was made of its pictures."""
 
     def _pixels(self, made: list[tuple[Array, ...]]) -> Array:
         """Pictures of one size, [count, ...]."""

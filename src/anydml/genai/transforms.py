@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Transform:
+class Transform(ABC):
     """One operation, with its attributes."""
 
+    @abstractmethod
     def __call__(self, value: Any) -> Any:
         """What it makes of an array, or of a file's bytes."""
-        raise NotImplementedError
 
 
 def read_transforms(path: Path, root: str, listed: str, known: Mapping[str, type[Transform]]) -> list[Transform]:

@@ -66,7 +66,8 @@ class CpuEngine(Engine):
 
     name = "cpu"
     memory = HOST
-    plans, has_open_programs = plans, True
+    plans = plans
+    has_open_programs = True
 
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own

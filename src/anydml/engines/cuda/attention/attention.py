@@ -280,15 +280,14 @@ def _grouped(primitive: Attend) -> Attend:
         places = [*range(rank - 3), rank - 2, rank - 3, rank - 1]
         return replace(view, sizes=tuple(view.sizes[k] for k in places), strides=tuple(view.strides[k] for k in places))
 
-    # Of keys and values the last two dimensions are their own.
-    query, key, value = (
-        turned(view) if number == 0 else _without_heads(view) for number, view in enumerate(primitive.sources[:TENSORS])
-    )
+    query, key, value = primitive.sources[:TENSORS]
+    sources = turned(query), _of_one_head(key), _of_one_head(value)
     beside = tuple(map(turned, primitive.beside))
-    return replace(primitive, sources=(query, key, value, *beside), target=turned(primitive.target))
+    return replace(primitive, sources=(*sources, *beside), target=turned(primitive.target))
 
 
-def _without_heads(view: View) -> View:
+def _of_one_head(view: View) -> View:
+    """Keys or values, whose last two dimensions are their own, for one head of those that share them."""
     sizes, strides = view.sizes, view.strides
     return replace(view, sizes=(*sizes[:-3], 1, *sizes[-2:]), strides=(*strides[:-3], 0, *strides[-2:]))
 
