@@ -373,10 +373,12 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 def main() -> int:
     """Compare targets, or write them; the number of targets that differ."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("targets", nargs="*", choices=TARGETS, default=TARGETS)
+    parser.add_argument("targets", nargs="*", help=f"of {', '.join(TARGETS)}; all where none is named")
     parser.add_argument("--write", action="store_true", help="keep what is found")
     parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if unknown := [one for one in options.targets if one not in TARGETS]:
+        parser.error(f"there is no target {', '.join(unknown)}: there are {', '.join(TARGETS)}")
     if options.into:
         (target,) = options.targets
         # Before anything asks, whatever this machine is.
@@ -384,7 +386,7 @@ def main() -> int:
         options.into.write_text(json.dumps(snapshot(target, kept(target)["kernels"])))
         return 0
     different = 0
-    for target in options.targets:
+    for target in options.targets or TARGETS:
         now = taken(target)
         found = differences(kept(target), now)
         different += bool(found)
