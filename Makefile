@@ -70,8 +70,7 @@ gpu-part-%:
 	  $(ENGINE_TESTS) tests/operators/test_float64.py tests/onnx/test_conformance.py tests/onnx/test_model.py \
 	  tests/engines/cuda/test_arrays.py tests/engines/cuda/test_streams.py tests/engines/cuda/test_graphs.py tests/dask/test_cuda.py
 
-test-torch: $(VENV)/dev $(VENV)/extra-torch ## judge torch.compile's backend by all of PyTorch's OpInfos
-	$(PIP) -r requirements/opinfo.txt
+test-torch: $(VENV)/dev $(VENV)/extra-torch ## judge torch.compile's backend by all of PyTorch's OpInfos and ModuleInfos
 	PYTHONPATH=. $(BIN)/python -m tests.torch.opinfo
 
 lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## ruff and mypy

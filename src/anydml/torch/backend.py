@@ -8,14 +8,14 @@ import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 
 from anydml.core.errors import DescriptionError, DmlError, Fault, UnsupportedError, show
 from anydml.core.locks import make_lock
 from anydml.engines.common.threads import set_num_threads
-from anydml.torch.lower import LOWERINGS
+from anydml.torch.bridge import HOSTS
+from anydml.torch.decompositions import decompositions
 from anydml.torch.part import GraphPart, RefusedError
 from anydml.torch.partition import (
     IDLE,
@@ -87,23 +87,12 @@ def compile_graph(module: Any, example_inputs: Sequence[Any], *, options: Mappin
     read = read_options(options)
     if read.threads is not None:
         set_num_threads(read.threads)
-    is_training = torch.is_grad_enabled() and any(getattr(one, "requires_grad", False) for one in example_inputs)
     compiler = aot_autograd(
         fw_compiler=lambda graph, _: _boxed(Program(graph, read, ())),
         inference_compiler=lambda graph, _: _boxed(Program(graph, read, _unchanged())),
-        decompositions=_decompositions(is_training=is_training),
+        decompositions=decompositions(),
     )
     return compiler(module, example_inputs)
-
-
-def _decompositions(*, is_training: bool) -> dict[Any, Callable[..., Any]]:
-    """PyTorch's own of all but core ATen, without the operators that have a lowering."""
-    whole = "aten._scaled_dot_product_flash_attention_for_cpu.default"  # which has a gradient in parts alone
-    return {
-        target: function
-        for target, function in core_aten_decompositions().items()
-        if str(target) not in LOWERINGS or (is_training and str(target) == whole)
-    }
 
 
 def _unchanged() -> tuple[int, ...]:
@@ -211,7 +200,7 @@ class Program:
         if self._freezes <= _MOST_FREEZES:
             for k in self._static:
                 one = values[k]
-                if isinstance(one, torch.Tensor) and one.device.type == "cpu" and not one.is_inference():
+                if isinstance(one, torch.Tensor) and self._is_of_host(one) and not one.is_inference():
                     several.append((k, one, one._version, one.data_ptr()))  # noqa: SLF001 - PyTorch's name
         constants = {self._placeholders[k]: tensor for k, tensor, _, _ in several}
         assert self._steps is not None  # noqa: S101 - for type checkers: it was planned above
@@ -222,7 +211,7 @@ class Program:
 
     def _plan(self, symbols: Mapping[str, int]) -> None:
         graph, device = self._module.graph, self._device()
-        engine = self._options.engine or device
+        engine = self._options.engine or (HOSTS[device][2](self._number()) if device in HOSTS else device)
         reasons = find_reasons(graph, device)
         disabled = ("attention",) if self._options.precise else ()
         while True:
@@ -254,6 +243,22 @@ class Program:
         self._place(parts, ours)
         for see in _watchers:
             see(self)
+
+    def plan(self) -> None:
+        """Plan it before the first call, so that it is known what is ours."""
+        self._plan({})
+
+    @staticmethod
+    def _is_of_host(tensor: Any) -> bool:
+        return tensor.device.type == "cpu" or tensor.device.type in HOSTS
+
+    def _number(self) -> Any:
+        """The device's number."""
+        for node in self._module.graph.nodes:
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor):
+                return value.device.index or 0
+        return None
 
     def _device(self) -> str:
         """The kind of device that the tensors lie on."""

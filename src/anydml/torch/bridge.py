@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from anydml.core.enums import DataType
 
 
+HOSTS: dict[str, Any] = {}
+"""By the type of a device whose memory is the host's: tensors of it as the host's, back, and its engine by number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How a tensor lies in memory, as PyTorch said it would: dimensions in some order, densely, or by strides."""
@@ -26,6 +30,8 @@ class Layout:
     """Of a tensor with gaps or overlaps, whose sizes are numbers."""
     is_boolean: bool
     is_scalar: bool
+    device: tuple[str, int] | None = None
+    """The device whose memory is the host's, and its number."""
 
     @classmethod
     def of(cls, value: Any, *, by_strides: bool) -> Layout:
@@ -44,6 +50,7 @@ class Layout:
             tuple(strides) if by_strides and not dense else None,
             value.dtype is torch.bool,
             not sizes,
+            (value.device.type, value.device.index or 0) if value.device.type in HOSTS else None,
         )
 
     @property
@@ -54,6 +61,7 @@ class Layout:
 
     def array(self, tensor: Any) -> Any:
         """A tensor's memory as an array: NumPy's, or on a GPU a tensor. One that lies otherwise is copied."""
+        tensor = on_host(tensor)
         if tensor.requires_grad:
             tensor = tensor.detach()
         if tensor.is_neg():
@@ -62,8 +70,7 @@ class Layout:
             tensor = tensor.view(torch.uint8)
         if self.strides is not None:
             if tensor.stride() != self.strides:
-                other = torch.empty_strided(tensor.shape, self.strides, dtype=tensor.dtype, device=tensor.device)
-                tensor = other.copy_(tensor)
+                tensor = _laid_out(tensor, self.strides)
         else:
             if self.order is not None:
                 tensor = tensor.permute(self.order)
@@ -74,7 +81,32 @@ class Layout:
 
     def tensor(self, array: Any) -> Any:
         """A result as a tensor, with its dimensions in PyTorch's order."""
+        if self.is_scalar:
+            array = array.reshape(())
         found = torch.from_numpy(array) if isinstance(array, np.ndarray) else array
         if self.is_boolean:
             found = found.view(torch.bool)
-        return found if self.order is None else found.permute(self.inverse)
+        if self.order is not None:
+            found = found.permute(self.inverse)
+        return found if self.device is None else HOSTS[self.device[0]][1](found, self.device[1])
+
+
+def on_host(tensor: Any) -> Any:
+    """A tensor of a device whose memory is the host's as one of the host."""
+    return HOSTS[tensor.device.type][0](tensor) if tensor.device.type in HOSTS else tensor
+
+
+def _laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:
+    """A copy that lies by strides, of which some elements may share a place."""
+    made = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    reach = 0
+    for stride, size in sorted(zip(strides, tensor.shape, strict=True)):
+        if size > 1 and stride <= reach:
+            break
+        reach += stride * (size - 1)
+    else:
+        return made.copy_(tensor)
+    count = 1 + sum(stride * (size - 1) for stride, size in zip(strides, tensor.shape, strict=True))
+    places = torch.arange(count, device=tensor.device).as_strided(tensor.shape, strides)
+    made.as_strided((count,), (1,))[places.reshape(-1)] = tensor.reshape(-1)
+    return made

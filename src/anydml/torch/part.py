@@ -13,12 +13,15 @@ import torch
 import anydml
 from anydml.arrays.shared import SharedData
 from anydml.arrays.tensor import TensorDesc
-from anydml.core.errors import DmlError, IndexRangeError
+from anydml.core.errors import BindingError, DmlError, IndexRangeError
 from anydml.core.locks import make_lock
+from anydml.core.memory import HOST, packed_strides
 from anydml.core.symbolic_sizes import Size, present
-from anydml.torch.bridge import Layout
+from anydml.runtime.profiler_hook import WATCHER
+from anydml.torch.bridge import Layout, on_host
 from anydml.torch.lower import LOWERINGS
-from anydml.torch.lower.context import DATA_TYPES, Context, NotLoweredError, cast, dml
+from anydml.torch.lower.context import DATA_TYPES, Context, Nothing, NotLoweredError, cast, dml, is_empty
+from anydml.torch.lower.empty import OF_NOTHING
 from anydml.torch.sizes import evaluate, hint, is_symbolic, symbol, symbols_of
 
 if TYPE_CHECKING:
@@ -70,19 +73,21 @@ class GraphPart:
         by_strides = not self.symbols
         self._layouts = [Layout.of(node.meta["val"], by_strides=by_strides) for node in self.inputs]
         self._results = [Layout.of(node.meta["val"], by_strides=False) for node in self.outputs]
+        self._nothing = frozenset(k for k, node in enumerate(self.outputs) if is_empty(node.meta["val"]))
+        """The outputs that have no elements."""
         self._constants: Mapping[Any, Any] = {}
         self._lock = make_lock()
         self._symbolic: _Runner | None = None
         self._by_sizes: dict[tuple[int, ...], _Runner] = {}
         self._is_symbolic = bool(self.symbols)
-        self._read = list(range(len(self.inputs)))
+        self._read = [k for k, node in enumerate(self.inputs) if not is_empty(node.meta["val"])]
         self.graphs: list[Any] = []
         """What was compiled, for all sizes or for some."""
 
     def frozen(self, constants: Mapping[Any, Any]) -> GraphPart:
         """The same with inputs whose tensors do not change as part of the graph, which lays them out once."""
         own = {node: tensor for node, tensor in constants.items() if node in self.inputs}
-        read = [k for k, node in enumerate(self.inputs) if node not in own]
+        read = [k for k in self._read if self.inputs[k] not in own]
         made = copy.copy(self)
         vars(made).update(_constants=own, _read=read, _lock=make_lock(), _symbolic=None, _by_sizes={}, graphs=[])
         return made
@@ -115,13 +120,21 @@ class GraphPart:
             if len(later) == len(waiting):
                 raise NotLoweredError("sizes that no input has by themselves")
             waiting = later
+        for node in self.inputs:
+            if is_empty(value := node.meta["val"]):
+                found[node] = Nothing(tuple(value.shape), DATA_TYPES[value.dtype])
         for node, tensor in self._constants.items():
-            found[node] = _constant(graph, tensor)
+            if node not in found:
+                found[node] = _constant(graph, tensor)
         for node in self.nodes:
             found[node] = self._lower(graph, node, found, known)
         outputs = []
         for node, layout in zip(self.outputs, self._results, strict=True):
+            if is_empty(node.meta["val"]):
+                continue
             made = found[node]
+            if layout.is_scalar:  # as inputs are: arrays of a dimension are bound without a closer look
+                made = dml.reshape(made, (1,))
             outputs.append(made if layout.order is None else dml.transpose(made, layout.order))
         return _Built(graph, outputs, order)
 
@@ -137,7 +150,8 @@ class GraphPart:
         try:
             args, named = _mapped(argument, list(node.args)), _mapped(argument, dict(node.kwargs))
             context = Context(graph, node, lambda value: evaluate(value, symbols))
-            made = LOWERINGS[str(node.target)](context, *args, **named)
+            has_nothing = any(isinstance(one, Nothing) for one in _leaves((args, named)))
+            made = (OF_NOTHING if has_nothing else LOWERINGS)[str(node.target)](context, *args, **named)
             return _checked(context, made)
         except NotLoweredError as error:
             raise RefusedError(node, str(error)) from None
@@ -153,9 +167,31 @@ class GraphPart:
     def __call__(self, tensors: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
         """The tensors of the outputs, for those of the inputs."""
         arrays = [self._layouts[k].array(tensors[k]) for k in self._read]
-        found = self._run(arrays, tuple([symbols[name] for name in self.symbols]))
-        several = found if len(self.outputs) > 1 else (found,)
+        sizes = tuple([symbols[name] for name in self.symbols])
+        try:
+            found = self._run(arrays, sizes)
+        except BindingError:  # an operator of PyTorch's made another type than it had foretold
+            foretold = [self.inputs[k].meta["val"].dtype for k in self._read]
+            given = [tensors[k].to(dtype) for k, dtype in zip(self._read, foretold, strict=True)]
+            found = self._run([self._layouts[k].array(one) for k, one in zip(self._read, given, strict=True)], sizes)
+        several = found if len(self.outputs) - len(self._nothing) > 1 else (found,)
+        if self._nothing:
+            return self._with_nothing(several)
         return [layout.tensor(one) for layout, one in zip(self._results, several, strict=True)]
+
+    def _with_nothing(self, several: Sequence[Any]) -> list[Any]:
+        """The tensors of the outputs, of which some have no elements."""
+        left, found = iter(several), []
+        for k, (node, layout) in enumerate(zip(self.outputs, self._results, strict=True)):
+            value = node.meta["val"]
+            is_nothing = k in self._nothing
+            device = value.device
+            found.append(
+                torch.empty(tuple(value.shape), dtype=value.dtype, device=device)
+                if is_nothing
+                else layout.tensor(next(left))
+            )
+        return found
 
     def _run(self, arrays: Sequence[Any], sizes: tuple[int, ...]) -> Any:
         if self._is_symbolic:
@@ -193,16 +229,55 @@ class GraphPart:
         places = {number: place for place, number in enumerate(self._read)}
         compiled = built.graph.compile(built.outputs, disable_passes=self._disabled)
         self.graphs.append(compiled)
-        return _Runner(compiled, [places[number] for number in built.order])
+        return _Runner(_Short.of(compiled) or compiled, [places[number] for number in built.order])
+
+
+class _Short:
+    """A graph of few steps on the host, called without a binding: a Linear layer's binding outlasts its run."""
+
+    def __init__(self, compiled: Any, series: Callable[..., Any], results: Sequence[tuple[Any, Any]]) -> None:
+        self._compiled, self._series, self._results = compiled, series, results
+        self._keys: list[Any] | None = None
+        """How arrays lie that a binding has looked at."""
+
+    @classmethod
+    def of(cls, compiled: Any) -> _Short | None:
+        """None where there is no such call, or where it needs scratch memory."""
+        if getattr(compiled, "memory", None) != HOST or compiled.temporary_size:
+            return None
+        several = compiled.results
+        if any(strides is not None and tuple(strides) != packed_strides(sizes) for _, sizes, strides in several):
+            return None
+        series = compiled.series()
+        if series is None:
+            return None
+        return cls(compiled, series, [(tuple(sizes), data_type.dtype) for data_type, sizes, _ in several])
+
+    def __call__(self, *arrays: Any) -> Any:
+        keys = [(one.dtype, one.shape, one.strides) for one in arrays]
+        if keys != self._keys or WATCHER.get() is not None:
+            found = self._compiled(*arrays)
+            self._keys = keys
+            return found
+        made = [np.empty(sizes, dtype) for sizes, dtype in self._results]
+        if self._series(*arrays, *made) is not None:  # a fault, of which the binding tells
+            return self._compiled(*arrays)
+        return made if len(made) > 1 else made[0]
 
 
 def _mapped(function: Callable[[Any], Any], given: Any) -> Any:
     """Arguments, and those in lists, each through a function."""
-    if isinstance(given, (list, tuple)):
+    if isinstance(given, (list, tuple)) and not isinstance(given, Nothing):
         return [_mapped(function, one) for one in given]
     if isinstance(given, dict):
         return {name: _mapped(function, one) for name, one in given.items()}
     return function(given)
+
+
+def _leaves(given: Any) -> list[Any]:
+    found: list[Any] = []
+    _mapped(found.append, given)
+    return found
 
 
 def _input(
@@ -232,7 +307,7 @@ def _input(
 def _constant(graph: Graph, tensor: Any) -> Expression:
     """A tensor that nobody changes, of the same memory where it is packed."""
     data_type = DATA_TYPES[tensor.dtype]
-    held = tensor.detach()
+    held = on_host(tensor.detach())
     array = (held.view(torch.uint8) if held.dtype is torch.bool else held).contiguous().numpy()
     if array.size <= 1:
         return graph.constant(array)

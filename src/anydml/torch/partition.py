@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from anydml.torch.lower import LOWERINGS
-from anydml.torch.lower.context import DATA_TYPES, MOST_DIMENSIONS
+from anydml.torch.lower.context import DATA_TYPES, MOST_DIMENSIONS, is_empty
+from anydml.torch.lower.empty import OF_NOTHING
 from anydml.torch.lower.movement import FREE
 from anydml.torch.sizes import is_symbolic
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 SIZES, IDLE, OF_ANOTHER = "sizes", "nothing to compute", "a part of PyTorch's"
 """Reasons that cost nothing."""
+BY_DATA = "sizes that depend on data"
 
 
 class Part(NamedTuple):
@@ -52,10 +54,18 @@ def _is_several(node: Any) -> bool:
 def _reason(node: Any, device: str) -> str | None:
     if node.target is operator.getitem:
         return OF_ANOTHER
+    made = [one for one in _read_results(node) if isinstance(one, torch.Tensor)]
+    if made and all(map(is_empty, made)):
+        return IDLE
     if str(node.target) not in LOWERINGS:
-        return SIZES if is_symbolic(node.meta.get("val")) else "no lowering"
+        is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        return SIZES if is_symbolic(node.meta.get("val")) else "random numbers" if is_random else "no lowering"
     read = [one.meta.get("val") for one in node.all_input_nodes]
-    for value in (*read, *_read_results(node)):
+    if str(node.target) in OF_NOTHING:
+        read = [one for one in read if not (isinstance(one, torch.Tensor) and is_empty(one))]
+    if len(made) > 1:
+        made = [one for one in made if not is_empty(one)]
+    for value in (*read, *made):
         if isinstance(value, torch.Tensor) and (why := _tensor_reason(value, device)) is not None:
             return why
     return None
@@ -78,12 +88,9 @@ def _tensor_reason(value: Any, device: str) -> str | None:
     if len(value.shape) > MOST_DIMENSIONS:
         return f"{len(value.shape)} dimensions"
     for size in value.shape:
-        if is_symbolic(size):
-            if not size.node.has_hint():
-                return "sizes that depend on data"
-        elif size == 0:
-            return "no elements"
-    return None
+        if is_symbolic(size) and not size.node.has_hint():
+            return BY_DATA
+    return "no elements" if is_empty(value) else None
 
 
 def partition(graph: Any, reasons: Mapping[Any, str]) -> list[Part]:

@@ -9,17 +9,36 @@ from anydml.torch.lower import (
     convolution,
     elementwise,
     gemm,
+    gradients,
     indexing,
     movement,
     normalization,
     reductions,
+    scatter,
+    special,
+    windows,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FAMILIES = (elementwise, reductions, gemm, convolution, normalization, attention, movement, indexing)
+_FAMILIES = (
+    elementwise,
+    reductions,
+    gemm,
+    convolution,
+    normalization,
+    attention,
+    movement,
+    indexing,
+    scatter,
+    special,
+    windows,
+    gradients,
+)
 LOWERINGS: dict[str, Callable[..., Any]] = {
-    f"aten.{name}": lowering for family in _FAMILIES for name, lowering in family.LOWERINGS.items()
+    name if name.startswith("prims.") else f"aten.{name}": lowering
+    for family in _FAMILIES
+    for name, lowering in family.LOWERINGS.items()
 }
 """By the name of an operator and its overload, what builds it: with a `Context` and the node's arguments."""

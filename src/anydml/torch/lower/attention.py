@@ -29,8 +29,23 @@ def _attention(
     scale: float | None = None,
 ) -> Any:
     """softmax(query·keyᵀ·scale + mask)·value."""
-    if dropout or context.is_read(1):
-        raise context.refuse("attention with dropout, or with its logarithms of sums")
+    if dropout:
+        raise context.refuse("attention with dropout")
+    kind, rank = query.data_type, len(query.sizes)
+    scores, _ = scores_of(context, query, key, is_causal, attn_mask, scale)
+    weights = dml.softmax1(scores, [rank - 1]) if attn_mask is None else _masked_softmax(scores, rank - 1, kind)
+    return dml.gemm(weights, value), _logsumexp(scores, rank - 1) if context.is_read(1) else None
+
+
+def scores_of(
+    context: Context,
+    query: Expression,
+    key: Expression,
+    is_causal: bool,
+    mask: Expression | None,
+    scale: float | None,
+) -> tuple[Any, float]:
+    """query·keyᵀ·scale + mask, and the scale."""
     kind, rank = query.data_type, len(query.sizes)
     factor = 1 / math.sqrt(query.sizes[-1]) if scale is None else scale
     scores = dml.gemm(query, dml.swapaxes(key, rank - 2, rank - 1), alpha=factor)
@@ -41,12 +56,20 @@ def _attention(
         column = dml.fill_value_sequence((1, columns), 0, 1, DataType.INT32, graph=context.graph)
         is_later = dml.reshape(dml.logical_less_than(row, column), [*[1] * (rank - 2), rows, columns])
         scores = dml.add(scores, dml.if_(is_later, cast(-math.inf, kind), cast(0.0, kind)))
-    if attn_mask is not None:
+    if mask is not None:
         if str(context.node.kwargs["attn_mask"].meta["val"].dtype) == "torch.bool":
-            attn_mask = dml.if_(attn_mask, cast(0.0, kind), cast(-math.inf, kind))
-        scores = dml.add(scores, cast(attn_mask, kind))
-        return dml.gemm(_masked_softmax(scores, rank - 1, kind), value), None
-    return dml.gemm(dml.softmax1(scores, [rank - 1]), value), None
+            mask = dml.if_(mask, cast(0.0, kind), cast(-math.inf, kind))
+        scores = dml.add(scores, cast(mask, kind))
+    return scores, factor
+
+
+def _logsumexp(scores: Expression, axis: int) -> Any:
+    """The logarithm of each row's sum of exponentials, which the gradient reads; -∞ of a row of them."""
+    scores = cast(scores, DataType.FLOAT32)
+    most = dml.amax(scores, axis, keepdims=True)
+    most = dml.if_(dml.is_infinity(most), 0.0, most)
+    sums = dml.sum(dml.exp(dml.subtract(scores, most)), (axis,), True)
+    return dml.squeeze(dml.add(dml.log(sums), most), axis)
 
 
 def _masked_softmax(scores: Expression, axis: int, kind: DataType) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -100,6 +100,18 @@ class Context:
     def full(self, number: float, data_type: DataType, sizes: Sequence[Any]) -> Expression:
         """One number in all places, which takes no memory."""
         return dml.broadcast_to(self.constant(number, data_type), tuple(sizes))  # type: ignore[no-any-return]  # an expression, as its argument is
+
+
+class Nothing(NamedTuple):
+    """A tensor without elements, which no graph of ours has."""
+
+    sizes: tuple[int, ...]
+    data_type: DataType
+
+
+def is_empty(value: Any) -> bool:
+    """Whether PyTorch's tensor has no elements, as far as its sizes are numbers."""
+    return any(isinstance(size, int) and size == 0 for size in value.shape)
 
 
 def cast(x: Any, data_type: DataType) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.core.enums import DataType
 from anydml.torch.lower.context import Context, as_list, cast, dml
+from anydml.torch.lower.windows import adaptive_average, average_by_count, whole_convolution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ def by_channel(x: Expression, rank: int) -> Any:
     return dml.reshape(x, (1, x.sizes[0], *[1] * (rank - 2)))
 
 
-def _wide(x: Expression) -> Any:
+def wide(x: Expression) -> Any:
     """A signal as an image of one row."""
     return dml.expand_dims(x, 2)
 
@@ -42,41 +43,74 @@ def _convolution(
     if count < 1 or count > 3 or any(one < 0 for one in padding):
         raise context.refuse("a convolution of these dimensions")
     strides, pads, dilations = (as_list(one, count) for one in (stride, padding, dilation))
-    ends, sizes = list(pads), list(context.sizes())
-    more: dict[str, Any] = {}
-    if bias is not None:
-        more["bias"] = bias
-    if count == 1:
-        x, weights = _wide(x), _wide(weights)
+    if not context.data_type().is_float:
+        return whole_convolution(context, x, weights, bias, strides, pads, dilations, groups, transposed=transposed)
+    if not transposed:
+        return convolved(x, weights, bias, strides, pads, dilations, groups, None)
+    ends, past = more_at_end(pads, as_list(output_padding, count))
+    if not any(past):
+        return convolved(x, weights, bias, strides, pads, dilations, groups, context.sizes(), ends)
+    sizes = context.sizes()
+    inside = [*sizes[:2], *(want - more for want, more in zip(sizes[2:], past, strict=True))]
+    found = convolved(x, weights, None, strides, pads, dilations, groups, inside, ends)
+    found = dml.padding1(found, [0] * len(sizes), [0, 0, *past])
+    return found if bias is None else dml.add(found, by_channel(bias, len(sizes)))
+
+
+def more_at_end(pads: Sequence[int], output_padding: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Of a transposed convolution with output padding: what is cut off at the end, and what no window reaches."""
+    pairs = list(zip(pads, output_padding, strict=True))
+    return [max(pad - more, 0) for pad, more in pairs], [max(more - pad, 0) for pad, more in pairs]
+
+
+def convolved(
+    x: Expression,
+    weights: Expression,
+    bias: Expression | None,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    groups: int,
+    backward_sizes: Sequence[Any] | None,
+    ends: Sequence[int] | None = None,
+) -> Any:
+    """A convolution; with sizes of its result in the other direction."""
+    ends, is_signal = list(pads if ends is None else ends), len(x.sizes) == 3
+    more: dict[str, Any] = {} if bias is None else {"bias": bias}
+    sizes = None if backward_sizes is None else list(backward_sizes)
+    if is_signal:
+        x, weights = wide(x), wide(weights)
         strides, pads, dilations, ends = [1, *strides], [0, *pads], [1, *dilations], [0, *ends]
-        sizes = [*sizes[:2], 1, *sizes[2:]]
-    if transposed:
-        del output_padding  # which is in the sizes of the result
+        sizes = None if sizes is None else [*sizes[:2], 1, *sizes[2:]]
+    if sizes is not None:
         more |= {"direction": "BACKWARD", "output_sizes": sizes}
     found = dml.convolution(
         x, weights, strides=strides, dilations=dilations, start_padding=pads, end_padding=ends, group_count=groups,
         **more,
     )  # fmt: skip
-    return dml.squeeze(found, 2) if count == 1 else found
+    return dml.squeeze(found, 2) if is_signal else found
 
 
-def _windows(
-    context: Context, x: Expression, size: Any, stride: Any, padding: Any, dilation: Any, *, has_images: bool = True
+def windows(
+    own: Sequence[Any], wanted: Sequence[Any], size: Any, stride: Any, padding: Any, dilation: Any, spatial: int
 ) -> dict[str, Any]:
-    """The windows of a pool, whose padding at the end reaches as far as they do."""
-    count = len(context.node.meta["val"][0].shape if not has_images else context.sizes())
-    spatial = len(as_list(size, 1)) if len(as_list(size, 1)) > 1 else count - 2
+    """The windows of a pool of these sizes, whose padding at the end reaches as far as they do."""
     sizes, pads, dilations = (as_list(one, spatial) for one in (size, padding, dilation))
     strides = as_list(stride, spatial) if stride not in (None, [], ()) else sizes
-    own = x.sizes[-spatial:]
-    wanted = context.sizes(None if has_images else 0)[-spatial:]
     ends = []
-    for n, want, k, step, pad, by in zip(own, wanted, sizes, strides, pads, dilations, strict=True):
+    several = zip(own[-spatial:], wanted[-spatial:], sizes, strides, pads, dilations, strict=True)
+    for n, want, k, step, pad, by in several:
         past = (want - 1) * step + (k - 1) * by + 1 - n - pad
         ends.append(past if past > 0 else 0)
     return {
         "window_size": sizes, "strides": strides, "start_padding": pads, "end_padding": ends, "dilations": dilations,
     }  # fmt: skip
+
+
+def _spatial(context: Context, size: Any, k: int | None = None) -> int:
+    """How many dimensions a pool's windows have."""
+    several = as_list(size, 1)
+    return len(several) if len(several) > 1 else len(context.sizes(k)) - 2
 
 
 def _max_pool(
@@ -89,20 +123,18 @@ def _max_pool(
     ceil_mode: bool = False,
 ) -> Any:
     del ceil_mode  # which is in the sizes of the result
-    windows = _windows(context, x, size, stride, padding, dilation, has_images=False)
-    sizes, spatial = context.sizes(0), len(windows["window_size"])
-    x = _as_images(x, spatial)
+    spatial, sizes = _spatial(context, size, 0), context.sizes(0)
+    given = windows(x.sizes, sizes, size, stride, padding, dilation, spatial)
+    x = as_images(x, spatial)
     if not context.is_read(1):
-        return dml.reshape(dml.max_pooling2(x, **windows)[0], sizes), None
-    found = dml.max_pooling2(x, **windows, output_indices=True)
-    if spatial == 3 and len(sizes) == 4:
-        raise context.refuse("places in a volume without a batch")
-    if any(windows["start_padding"]) or x.sizes[1] != 1 or x.sizes[0] != 1:
-        raise context.refuse("the places of maxima, which PyTorch counts by channel")
-    return dml.reshape(found[0], sizes), dml.reshape(cast(found[1], DataType.INT64), sizes)
+        return dml.reshape(dml.max_pooling2(x, **given)[0], sizes), None
+    found = dml.max_pooling2(x, **given, output_indices=True)
+    area = math.prod(x.sizes[-spatial:])  # PyTorch counts the places of maxima by channel
+    places = cast(dml.modulus_floor(cast(found[1], DataType.INT64), area), DataType.INT64)
+    return dml.reshape(found[0], sizes), dml.reshape(places, sizes)
 
 
-def _as_images(x: Expression, spatial: int) -> Any:
+def as_images(x: Expression, spatial: int) -> Any:
     """With a batch, where there is none."""
     return dml.expand_dims(x, 0) if len(x.sizes) == spatial + 1 else x
 
@@ -117,25 +149,33 @@ def _average_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Any:
-    windows = _windows(context, x, size, stride, padding, 1)
-    includes = count_include_pad and any(windows["start_padding"])
-    past = [end - pad for end, pad in zip(windows["end_padding"], windows["start_padding"], strict=True)]
-    if divisor_override is not None or (ceil_mode and includes and any(one > 0 for one in past)):
-        raise context.refuse("an average by another count")
-    found = dml.average_pooling1(_as_images(x, len(windows["window_size"])), **windows, include_padding=includes)
+    given = windows(x.sizes, context.sizes(), size, stride, padding, 1, _spatial(context, size))
+    includes = count_include_pad and any(given["start_padding"])
+    past = [end - pad for end, pad in zip(given["end_padding"], given["start_padding"], strict=True)]
+    is_ragged = ceil_mode and includes and any(one > 0 for one in past)
+    if divisor_override is not None or is_ragged or not x.data_type.is_float:
+        return average_by_count(
+            context, x, size, stride, padding, len(past), include_pad=count_include_pad, divisor=divisor_override
+        )
+    found = dml.average_pooling1(as_images(x, len(given["window_size"])), **given, include_padding=includes)
     return dml.reshape(found, context.sizes())
+
+
+def is_whole_average(sizes: Sequence[Any]) -> bool:
+    """Whether an adaptive pool has one window."""
+    return all(one == 1 for one in sizes)
 
 
 def _adaptive_average(context: Context, x: Expression, size: Sequence[Any]) -> Any:
     count = len(size)
     own, wanted = x.sizes[-count:], context.sizes()[-count:]
-    if all(one == 1 for one in wanted):
+    if is_whole_average(wanted):
         axes = tuple(range(len(x.sizes) - count, len(x.sizes)))
         return dml.average(x, axes, keepdims=True)
     if any(n % want for n, want in zip(own, wanted, strict=True)):
-        raise context.refuse("adaptive windows of several sizes")
+        return adaptive_average(context, x, count)
     window = [n // want for n, want in zip(own, wanted, strict=True)]
-    found = dml.average_pooling1(_as_images(x, count), window, strides=window)
+    found = dml.average_pooling1(as_images(x, count), window, strides=window)
     return dml.reshape(found, context.sizes())
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from anydml.core.enums import DataType
 from anydml.torch.lower.context import Context, cast, dml
+from anydml.torch.lower.special import expm1
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +56,7 @@ def _arithmetic(function: Callable[..., Any], of_booleans: Callable[..., Any] | 
     """Arithmetic of two operands, the second times alpha."""
 
     def lower(context: Context, a: Any, b: Any, *, alpha: float = 1) -> Any:
-        if context.is_boolean(0) and context.is_boolean(1):
+        if context.is_boolean(0) and context.is_boolean(1) and not context.data_type().is_float:
             if of_booleans is None or alpha != 1:
                 raise context.refuse("arithmetic of booleans")
             return of_booleans(cast(a, DataType.UINT8), cast(b, DataType.UINT8))
@@ -141,10 +144,12 @@ def _bit_not(context: Context, x: Expression) -> Any:
 
 def _power(context: Context, a: Any, b: Any) -> Any:
     kind = context.data_type()
+    if context.is_boolean(0) and context.is_boolean(1):
+        return dml.logical_or(cast(a, kind), dml.logical_not(cast(b, kind)))
     if not kind.is_float:
-        if isinstance(b, int) and 0 <= b <= 8 and isinstance(a, dml.Expression) and b:
+        if isinstance(b, int) and 0 < b <= 8 and isinstance(a, dml.Expression):
             return _product([cast(a, kind)] * b)
-        raise context.refuse("a power of integers")
+        return _whole_power(context, a, b)
     if isinstance(b, (int, float)) and b == 2:
         x = cast(a, in_precision(context, b))
         return cast(dml.multiply(x, x), kind)
@@ -152,6 +157,30 @@ def _power(context: Context, a: Any, b: Any) -> Any:
     if not isinstance(b, dml.Expression):
         return cast(dml.constant_pow(cast(a, work), float(b)), kind)
     return cast(dml.pow(_spread(context, a, work), _spread(context, b, work)), kind)
+
+
+def _whole_power(context: Context, a: Any, b: Any) -> Any:
+    """A power of integers, modulo 2ⁿ: by squaring, for the bits of the exponent below n - 2.
+
+    An odd number's powers repeat after 2ⁿ⁻² or fewer, and an even one's are 0 from the n-th on.
+    """
+    kind = context.data_type()
+    bits = kind.size_in_bytes * 8
+    a, b = _spread_whole(context, a, kind), _spread_whole(context, b, kind)
+    unsigned = DataType[f"U{kind.name.removeprefix('U')}"]
+    exponent, square, found = cast(b, unsigned), a, context.full(1, kind, a.sizes)
+    for k in range(bits - 2):
+        is_set = _not_equal(dml.bit_and(exponent, context.constant(1 << k, unsigned)), 0)
+        found = dml.if_(is_set, dml.multiply(found, square), found)
+        square = dml.multiply(square, square)
+    is_odd = _not_equal(dml.modulus_floor(a, 2), 0)
+    is_past = dml.logical_greater_than_or_equal(b, bits)
+    found = dml.if_(dml.logical_and(is_past, dml.logical_not(is_odd)), 0, found)
+    if not kind.is_signed:
+        return found
+    alternating = dml.if_(_not_equal(dml.bit_and(exponent, context.constant(1, unsigned)), 0), cast(-1, kind), 1)
+    of_ones = dml.if_(dml.logical_equals(a, 1), cast(1, kind), dml.if_(dml.logical_equals(a, -1), alternating, 0))
+    return dml.if_(dml.logical_less_than(b, 0), of_ones, found)
 
 
 def _product(several: list[Any]) -> Any:
@@ -170,15 +199,47 @@ def _quotient(context: Context, a: Any, b: Any, *, rounding_mode: str | None = N
         return cast(dml.divide(cast(a, work), cast(b, work)), kind)
     if kind.is_float:
         if rounding_mode != "trunc":
-            raise context.refuse("a quotient of floats rounded down")
+            return _floor_of_quotient(context, a, b)
         work = in_precision(context, a, b)
         return cast(dml.trunc(dml.divide(cast(a, work), cast(b, work))), kind)
-    if isinstance(b, dml.Expression) or not b:
-        raise context.refuse("a quotient of integers, which PyTorch checks for a divisor of 0")
-    a = cast(a, kind)
+    b = divisor(context, b, kind)
+    a = _spread_whole(context, a, kind)
     if rounding_mode == "floor":
-        a = dml.subtract(a, dml.modulus_floor(a, int(b)))
-    return dml.divide(a, int(b))
+        a = dml.subtract(a, dml.modulus_floor(a, b))
+    return dml.divide(a, b)
+
+
+def divisor(context: Context, b: Any, kind: DataType) -> Any:
+    """A divisor of integers, of which 0 is an error as the graph runs: the second element of one."""
+    if not isinstance(b, dml.Expression):
+        if not int(b):
+            raise context.refuse("a divisor of 0")
+        return int(b)
+    b = cast(b, kind)
+    at = dml.cast(dml.logical_equals(b, 0), DataType.INT64)
+    one = context.graph.constant(np.ones(1, kind.dtype))
+    return dml.multiply(b, dml.reshape(dml.gather(one, at, 0), b.sizes))
+
+
+def _spread_whole(context: Context, x: Any, kind: DataType) -> Any:
+    """An integer operand, of all of the result's sizes where it is a number."""
+    return cast(x, kind) if isinstance(x, dml.Expression) else context.full(int(x), kind, context.sizes())
+
+
+def _floor_of_quotient(context: Context, a: Any, b: Any) -> Any:
+    """A quotient of floats rounded down: a less the exact remainder, divided, which is whole up to its rounding."""
+    kind = context.data_type()
+    a, b = _spread(context, a, F32), _spread(context, b, F32)
+    rest = dml.modulus_truncate(a, b)
+    whole = dml.divide(dml.subtract(a, rest), b)
+    opposed = dml.logical_xor(dml.logical_less_than(b, 0.0), dml.logical_less_than(rest, 0.0))
+    less = dml.logical_and(_not_equal(rest, 0.0), opposed)
+    whole = dml.if_(less, dml.subtract(whole, 1.0), whole)
+    down = dml.floor(whole)
+    down = dml.if_(dml.logical_greater_than(dml.subtract(whole, down), 0.5), dml.add(down, 1.0), down)
+    plain = dml.divide(a, b)
+    found = dml.if_(_not_equal(whole, 0.0), down, dml.multiply(plain, 0.0))
+    return cast(dml.if_(dml.logical_equals(b, 0.0), plain, found), kind)
 
 
 def _floor_divide(context: Context, a: Any, b: Any) -> Any:
@@ -188,8 +249,8 @@ def _floor_divide(context: Context, a: Any, b: Any) -> Any:
 def _remainder(function: Callable[..., Any]) -> Lowering:
     def lower(context: Context, a: Any, b: Any) -> Any:
         kind = context.data_type()
-        if not kind.is_float and (isinstance(b, dml.Expression) or not b):
-            raise context.refuse("a remainder of integers, which PyTorch checks for a divisor of 0")
+        if not kind.is_float:
+            return function(_spread_whole(context, a, kind), divisor(context, b, kind))
         work = in_precision(context, a, b)
         return cast(function(cast(a, work), cast(b, work)), kind)
 
@@ -227,13 +288,21 @@ def _silu(_: Context, x: Expression) -> Any:
 
 
 def _elu(context: Context, x: Expression, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
-    if input_scale != 1 or scale != 1:
-        raise context.refuse("ELU with scales")
-    return dml.elu(x, alpha)
+    if input_scale == 1 and scale == 1:
+        return dml.elu(x, alpha)
+    x = cast(x, F32)
+    low = dml.multiply(expm1(dml.multiply(x, input_scale)), alpha * scale)
+    return cast(dml.if_(dml.logical_greater_than(x, 0.0), dml.multiply(x, scale), low), context.data_type())
 
 
 def _leaky_relu(_: Context, x: Expression, slope: float = 0.01) -> Any:
     return dml.if_(dml.logical_less_than(x, 0), dml.multiply(x, slope), x)
+
+
+def _multiply_add(context: Context, a: Any, b: Any, c: Any) -> Any:
+    """a·b + c, of which optimisers are made."""
+    kind = in_precision(context, a, b, c)
+    return cast(dml.add(dml.multiply(cast(a, kind), cast(b, kind)), cast(c, kind)), context.data_type())
 
 
 def _choice(context: Context, test: Any, a: Any, b: Any) -> Any:
@@ -304,6 +373,102 @@ def _arange(context: Context, start: Any, _: Any, step: Any = 1, **__: Any) -> A
     return dml.fill_value_sequence(context.sizes(), start, step, context.data_type(), graph=context.graph)
 
 
+def _shift(context: Context, a: Any, b: Any, *, left: bool) -> Any:
+    """Shifts of integers: by as many bits as there are, or by less than none, all are shifted out."""
+    kind = context.data_type()
+    unsigned = DataType[f"U{kind.name.removeprefix('U')}"]
+    a, b = _spread_whole(context, a, kind), _spread_whole(context, b, kind)
+    bits = kind.size_in_bytes * 8
+    inside = dml.logical_and(dml.logical_greater_than_or_equal(b, 0), dml.logical_less_than(b, bits))
+    by, plain = cast(dml.if_(inside, b, 0), unsigned), cast(a, unsigned)
+    if left:
+        return dml.if_(inside, cast(dml.bit_shift_left(plain, by), kind), 0)
+    found = cast(dml.bit_shift_right(plain, by), kind)
+    if not kind.is_signed:
+        return dml.if_(inside, found, 0)
+    is_less = dml.logical_less_than(a, 0)
+    of_less = dml.subtract(-1, cast(dml.bit_shift_right(cast(dml.subtract(-1, a), unsigned), by), kind))
+    return dml.if_(inside, dml.if_(is_less, of_less, found), dml.if_(is_less, cast(-1, kind), 0))
+
+
+def _left_shift(context: Context, a: Any, b: Any) -> Any:
+    return _shift(context, a, b, left=True)
+
+
+def _right_shift(context: Context, a: Any, b: Any) -> Any:
+    return _shift(context, a, b, left=False)
+
+
+def _of_numbers(function: Callable[..., Any]) -> Lowering:
+    """The greater or the lesser, of which one that is no number is left out."""
+
+    def lower(context: Context, a: Any, b: Any) -> Any:
+        kind = context.data_type()
+        a, b = cast(a, kind), cast(b, kind)
+        if context.is_boolean(0) and context.is_boolean(1):
+            return (dml.logical_or if function is dml.max else dml.logical_and)(a, b)
+        found = function(a, b)
+        return dml.if_(dml.is_nan(a), b, dml.if_(dml.is_nan(b), a, found)) if kind.is_float else found
+
+    return lower
+
+
+def is_signed(x: Any) -> Any:
+    """Whether the sign's bit is set: of 0 the sign of its reciprocal. NaN is taken for one without."""
+    if not x.data_type.is_float:
+        return dml.logical_less_than(x, 0)
+    x = cast(x, F32)
+    return dml.logical_less_than(dml.if_(dml.logical_equals(x, 0.0), dml.recip(x), x), 0.0)
+
+
+def _signbit(context: Context, x: Expression) -> Any:
+    kind = x.data_type
+    return is_signed(x) if kind.is_float or kind.is_signed else context.full(0, DataType.UINT8, x.sizes)
+
+
+def _with_sign(context: Context, a: Any, b: Any) -> Any:
+    kind = context.data_type()
+    size = dml.abs(cast(a, kind)) if isinstance(a, dml.Expression) else abs(float(a))
+    test = is_signed(_spread(context, b, F32) if not isinstance(b, dml.Expression) else cast(b, F32))
+    return dml.if_(test, dml.negate(size), size)
+
+
+def _hypotenuse(context: Context, a: Expression, b: Expression) -> Any:
+    """√(a² + b²), scaled by the larger so that no square overflows."""
+    a, b = (dml.abs(cast(one, F32)) for one in (a, b))
+    large, small = dml.max(a, b), dml.min(a, b)
+    ratio = dml.divide(small, large)
+    found = dml.multiply(large, dml.sqrt(dml.add(dml.multiply(ratio, ratio), 1.0)))
+    found = dml.if_(dml.logical_equals(large, 0.0), 0.0, found)
+    is_infinite = dml.logical_or(dml.is_infinity(a), dml.is_infinity(b))
+    return cast(dml.if_(is_infinite, math.inf, found), context.data_type())
+
+
+def _round_to(context: Context, x: Expression, *, decimals: int) -> Any:
+    if not context.data_type().is_float:
+        return x
+    factor, work = float(10 ** abs(decimals)), cast(x, F32)
+    if decimals < 0:
+        found = dml.multiply(dml.round(dml.divide(work, factor)), factor)
+    else:
+        found = dml.divide(dml.round(dml.multiply(work, factor)), factor)
+    return cast(found, context.data_type())
+
+
+def _angle(context: Context, x: Expression) -> Any:
+    kind = context.data_type()
+    if context.is_boolean():
+        return context.full(0, kind, x.sizes)
+    is_less = dml.logical_less_than(x, 0)
+    found = dml.if_(is_less, context.constant(math.pi, kind), context.constant(0, kind))
+    return dml.if_(dml.is_nan(x), x, found) if x.data_type.is_float else found
+
+
+def _load_exponent(context: Context, x: Expression, exponent: Expression) -> Any:
+    power = dml.exp(dml.multiply(cast(exponent, F32), math.log(2)))
+    return cast(dml.multiply(cast(x, F32), power), context.data_type())
+
+
 _MATH = {
     "exp": dml.exp, "log": dml.log, "sqrt": dml.sqrt, "sin": dml.sin, "cos": dml.cos, "tan": dml.tan,
     "asin": dml.asin, "acos": dml.acos, "atan": dml.atan, "sinh": dml.sinh, "cosh": dml.cosh, "asinh": dml.asinh,
@@ -325,18 +490,38 @@ LOWERINGS: dict[str, Lowering] = {
     **{
         f"{name}.{kind}": _comparison(function) for name, function in _COMPARED.items() for kind in ("Tensor", "Scalar")
     },
-    **{f"bitwise_{name}.{kind}": _bits(function) for name, function in _BITS.items() for kind in ("Tensor", "Scalar")},
+    **{
+        f"bitwise_{name}.{kind}": _bits(function)
+        for name, function in _BITS.items()
+        for kind in ("Tensor", "Scalar", "Scalar_Tensor")
+    },
     **{f"logical_{name}.default": _logical(getattr(dml, f"logical_{name}")) for name in ("and", "or", "xor", "not")},
     **{f"add.{kind}": _arithmetic(dml.add, dml.logical_or) for kind in ("Tensor", "Scalar")},
     **{f"sub.{kind}": _arithmetic(dml.subtract) for kind in ("Tensor", "Scalar")},
     **{f"rsub.{kind}": _reversed_subtract for kind in ("Tensor", "Scalar")},
     **{f"mul.{kind}": _arithmetic(dml.multiply, dml.logical_and) for kind in ("Tensor", "Scalar")},
     **{f"div.{kind}": _quotient for kind in ("Tensor", "Scalar", "Tensor_mode", "Scalar_mode")},
-    **{f"remainder.{kind}": _remainder(dml.modulus_floor) for kind in ("Tensor", "Scalar")},
+    **{f"remainder.{kind}": _remainder(dml.modulus_floor) for kind in ("Tensor", "Scalar", "Scalar_Tensor")},
     **{f"fmod.{kind}": _remainder(dml.modulus_truncate) for kind in ("Tensor", "Scalar")},
     **{f"pow.{kind}": _power for kind in ("Tensor_Scalar", "Tensor_Tensor", "Scalar")},
     **{f"clamp.{kind}": _clamp for kind in ("default", "Tensor")},
     **{f"masked_fill.{kind}": _masked_fill for kind in ("Scalar", "Tensor")},
+    **{f"fm{end}.default": _of_numbers(function) for end, function in (("ax", dml.max), ("in", dml.min))},
+    **{f"copysign.{kind}": _with_sign for kind in ("Tensor", "Scalar")},
+    **{
+        f"bitwise_{way}_shift.{kind}": function
+        for way, function in (("left", _left_shift), ("right", _right_shift))
+        for kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
+    },
+    "_efficientzerotensor.default": _filled_with(0),
+    "angle.default": _angle,
+    "empty_permuted.default": _filled_with(0),
+    "empty_strided.default": _filled_with(0),
+    "hypot.default": _hypotenuse,
+    "ldexp.Tensor": _load_exponent,
+    "new_empty_strided.default": _filled_with(0),
+    "round.decimals": _round_to,
+    "signbit.default": _signbit,
     "abs.default": lambda _, x: dml.abs(x),
     "arange.start_step": _arange,
     "atan2.default": _arithmetic(dml.atan_yx),
@@ -368,6 +553,7 @@ LOWERINGS: dict[str, Lowering] = {
     "scalar_tensor.default": _one_number,
     "sign.default": _sign,
     "silu.default": _silu,
+    "prims.fma.default": _multiply_add,
     "where.self": _choice,
     "zeros.default": _filled_with(0),
     "zeros_like.default": _filled_with(0),

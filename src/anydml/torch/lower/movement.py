@@ -108,12 +108,14 @@ def _select(context: Context, x: Expression, dim: int, index: Any) -> Any:
     return dml.reshape(window(x, axis, _within(index, x.sizes[axis]), 1), context.sizes())
 
 
-def _join(context: Context, tensors: Sequence[Expression], dim: int = 0) -> Any:
-    kind = context.data_type()
-    return dml.join([cast(one, kind) for one in tensors], axis_of(tensors[0], dim)) if len(tensors) > 1 else tensors[0]
+def join(context: Context, tensors: Sequence[Expression], dim: int = 0) -> Any:
+    """Tensors one behind the other along a dimension."""
+    several = [cast(one, context.data_type()) for one in tensors]
+    return dml.join(several, axis_of(tensors[0], dim)) if len(several) > 1 else several[0]
 
 
-def _stack(context: Context, tensors: Sequence[Expression], dim: int = 0) -> Any:
+def stack(context: Context, tensors: Sequence[Expression], dim: int = 0) -> Any:
+    """Tensors one behind the other along a dimension of their own."""
     kind, rank = context.data_type(), len(tensors[0].sizes) + 1
     several = [dml.expand_dims(cast(one, kind), dim % rank) for one in tensors]
     return dml.join(several, dim % rank) if len(several) > 1 else several[0]
@@ -123,7 +125,7 @@ def _parts(context: Context, x: Expression, _: Any, dim: int = 0) -> Any:
     axis, start, found = axis_of(x, dim), 0, []
     for k in range(len(context.node.meta["val"])):
         size = context.sizes(k)[axis]
-        found.append(window(x, axis, start, size))
+        found.append(None if type(size) is int and not size else window(x, axis, start, size))
         start = start + size
     return tuple(found)
 
@@ -166,21 +168,6 @@ def _pad(context: Context, x: Expression, pads: Sequence[Any], number: Any = 0) 
     return dml.padding1(x, starts, ends, padding_value=cast(number, context.data_type()))
 
 
-def _mirrored(mode: str) -> Lowering:
-    """Padding by what lies inside: its mirror image, or its edge."""
-
-    def lower(context: Context, x: Expression, pads: Sequence[int]) -> Any:
-        rank = len(x.sizes)
-        starts, ends = [0] * rank, [0] * rank
-        for k in range(len(pads) // 2):
-            starts[rank - 1 - k], ends[rank - 1 - k] = pads[2 * k], pads[2 * k + 1]
-        if min(*starts, *ends) < 0:
-            raise context.refuse("padding that takes away")
-        return dml.padding1(x, starts, ends, mode)
-
-    return lower
-
-
 def _repeat(context: Context, x: Expression, repeats: Sequence[Any]) -> Any:
     if min(repeats, default=1) < 1:
         raise context.refuse("a result without elements")
@@ -214,7 +201,7 @@ def _put_slice(
         raise context.refuse("a window with gaps")
     axis = axis_of(x, dim)
     first = 0 if start is None else _within(start, x.sizes[axis])
-    return _replaced(x, cast(source, x.data_type), axis, first)
+    return replaced(x, cast(source, x.data_type), axis, first)
 
 
 def _put_place(context: Context, x: Expression, source: Expression, dim: int, index: int) -> Any:
@@ -222,10 +209,11 @@ def _put_place(context: Context, x: Expression, source: Expression, dim: int, in
     sizes = [*x.sizes]
     sizes[axis] = 1
     del context
-    return _replaced(x, dml.reshape(cast(source, x.data_type), sizes), axis, _within(index, x.sizes[axis]))
+    return replaced(x, dml.reshape(cast(source, x.data_type), sizes), axis, _within(index, x.sizes[axis]))
 
 
-def _replaced(x: Expression, source: Expression, axis: int, first: Any) -> Any:
+def replaced(x: Expression, source: Expression, axis: int, first: Any) -> Any:
+    """A tensor with a window along a dimension replaced by a source."""
     past = first + source.sizes[axis]
     rest = x.sizes[axis] - past
     parts = [window(x, axis, 0, first)] if first else []
@@ -237,7 +225,7 @@ def _replaced(x: Expression, source: Expression, axis: int, first: Any) -> Any:
 
 LOWERINGS: dict[str, Lowering] = {
     "alias.default": _same,
-    "cat.default": _join,
+    "cat.default": join,
     "constant_pad_nd.default": _pad,
     "detach.default": _same,
     "expand.default": _expand,
@@ -256,7 +244,7 @@ LOWERINGS: dict[str, Lowering] = {
     "squeeze.default": _view,
     "squeeze.dim": _view,
     "squeeze.dims": _view,
-    "stack.default": _stack,
+    "stack.default": stack,
     "t.default": _transpose,
     "transpose.int": _transpose,
     "tril.default": _triangle(dml.tril),
@@ -265,6 +253,4 @@ LOWERINGS: dict[str, Lowering] = {
     "unsqueeze.default": _view,
     "view.default": _view,
     "_unsafe_view.default": _view,
-    **{f"reflection_pad{rank}d.default": _mirrored("reflection") for rank in (1, 2, 3)},
-    **{f"replication_pad{rank}d.default": _mirrored("edge") for rank in (1, 2, 3)},
 }

@@ -1,0 +1,66 @@
+"""Decompositions: PyTorch's own of all but core ATen, and those of operators of lists, of which optimisers are made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._decomp import core_aten_decompositions, decomposition_table
+
+from anydml.torch.lower import LOWERINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MORE = (
+    "_batch_norm_with_update_functional.default", "batch_norm_backward.default", "_native_batch_norm_legit.default",
+    "_native_batch_norm_legit.no_stats", "dist.default", "grid_sampler_2d.default", "linalg_vector_norm.default",
+    "narrow_copy.default", "native_batch_norm.default", "permute_copy.default", "rrelu_with_noise_backward.default",
+    "unbind_copy.int", "view_copy.default",
+)  # fmt: skip
+"""Operators of which PyTorch has a decomposition that it does not count among those to core ATen."""
+_LISTS = "_foreach_"
+_BY_VALUE = ("addcmul", "addcdiv")
+"""Those whose last number has a name where tensors come one by one."""
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """By operator, of those that have no lowering.
+
+    Attention stays whole, as its decomposition gives the weights where its gradient reads logarithms of sums.
+    """
+    wanted = {f"aten.{name}" for name in _MORE}
+    more = {target: function for target, function in decomposition_table.items() if str(target) in wanted}
+    several = {**core_aten_decompositions(), **more}
+    found = {target: function for target, function in several.items() if str(target) not in LOWERINGS}
+    return {**_of_lists(), **found}
+
+
+def _of_lists() -> dict[Any, Callable[..., Any]]:
+    """Each functional operator of lists as the one of tensors, one by one."""
+    found: dict[Any, Callable[..., Any]] = {}
+    for whole in torch._C._dispatch_get_all_op_names():  # noqa: SLF001 - the one list of operators that there is
+        name, _, overload = whole.removeprefix("aten::").partition(".")
+        single = name.removeprefix(_LISTS)
+        if not whole.startswith(f"aten::{_LISTS}") or single.endswith("_") or not hasattr(torch.ops.aten, single):
+            continue
+        target = getattr(getattr(torch.ops.aten, name), overload or "default")
+        schema = target._schema  # noqa: SLF001 - PyTorch's name
+        if [str(one.type) for one in schema.returns] == ["List[Tensor]"] and not any(
+            one.is_out for one in schema.arguments
+        ):
+            found[target] = _one_by_one(single, getattr(torch.ops.aten, single))
+    return found
+
+
+def _one_by_one(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def work(*args: Any, **named: Any) -> list[Any]:
+        count = next(len(one) for one in args if isinstance(one, (list, tuple)))
+        found = []
+        for k in range(count):
+            own = [one[k] if isinstance(one, (list, tuple)) else one for one in args]
+            more = {"value": own.pop()} if name in _BY_VALUE and len(own) > 3 else {}
+            found.append(function(*own, **named, **more))
+        return found
+
+    return work

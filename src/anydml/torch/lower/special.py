@@ -1,0 +1,464 @@
+"""Special functions in FLOAT32, by polynomials, asymptotic series and reflection."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from anydml.core.enums import DataType
+from anydml.torch.lower.context import Context, cast, dml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from anydml.api.expression import Expression
+
+    Lowering = Callable[..., Any]
+
+F32 = DataType.FLOAT32
+_MOST_DERIVATIVES = 6
+
+
+def _of_one(function: Callable[[Any], Any]) -> Lowering:
+    return lambda context, x: cast(function(cast(x, F32)), context.data_type())
+
+
+def polynomial(x: Any, factors: Sequence[float]) -> Any:
+    """Horner's rule, the constant term first."""
+    found = dml.identity(x, (factors[-1], factors[-2]))
+    for one in reversed(factors[:-2]):
+        found = dml.add(dml.multiply(found, x), one)
+    return found
+
+
+def _below(x: Any, bound: float) -> Any:
+    return dml.logical_less_than(x, bound)
+
+
+def _choose(test: Any, a: Any, b: Any) -> Any:
+    return dml.if_(
+        test, a if isinstance(a, dml.Expression) else float(a), b if isinstance(b, dml.Expression) else float(b)
+    )
+
+
+def expm1(x: Any) -> Any:
+    """exp(x) - 1: near 0 as 2t/(1 - t) for t = tanh(x/2), which does not cancel."""
+    t = dml.tanh(dml.multiply(x, 0.5))
+    near = dml.divide(dml.multiply(t, 2.0), dml.subtract(1.0, t))
+    return _choose(_below(dml.abs(x), 0.5), near, dml.subtract(dml.exp(x), 1.0))
+
+
+_ERFC = (-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398, 1.48851587,
+         -0.82215223, 0.17087277)  # fmt: skip
+
+
+def _erfc(x: Any) -> Any:
+    """1 - erf(x); from 1/2 on t·exp(-x² + P(t)) for t = 1/(1 + x/2), with a relative error of 1.2e-7.
+
+    x² in two parts, of which the first is exact, for exp(x²) has the absolute error of its argument.
+    """
+    x_abs = dml.abs(x)
+    t = dml.recip(dml.identity(x_abs, (0.5, 1.0)))
+    head = dml.multiply(dml.trunc(dml.multiply(x_abs, 16.0)), 1 / 16)
+    rest = dml.multiply(dml.subtract(head, x_abs), dml.add(head, x_abs))
+    tail = dml.multiply(
+        dml.multiply(t, dml.exp(dml.negate(dml.multiply(head, head)))), dml.exp(dml.add(rest, polynomial(t, _ERFC)))
+    )
+    tail = _choose(_below(x_abs, 11.0), tail, dml.multiply(tail, 0.0))
+    tail = _choose(dml.is_infinity(x_abs), 0.0, tail)
+    return _choose(
+        _below(x_abs, 0.5), dml.subtract(1.0, dml.erf(x)), _choose(_below(x, 0.0), dml.subtract(2.0, tail), tail)
+    )
+
+
+def _erfinv(x: Any) -> Any:
+    """Giles' polynomials in -log(1 - x²), and one step of Newton's method where erf is not flat."""
+    w = dml.negate(dml.log(dml.multiply(dml.subtract(1.0, x), dml.add(1.0, x))))
+    near = polynomial(
+        dml.subtract(w, 2.5),
+        (1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06, -3.5233877e-06,
+         3.43273939e-07, 2.81022636e-08),
+    )  # fmt: skip
+    far = polynomial(
+        dml.subtract(dml.sqrt(w), 3.0),
+        (2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322,
+         0.000100950558, -0.000200214257),
+    )  # fmt: skip
+    found = dml.multiply(x, _choose(_below(w, 5.0), near, far))
+    slope = dml.multiply(dml.exp(dml.negate(dml.multiply(found, found))), 2 / math.sqrt(math.pi))
+    better = dml.subtract(found, dml.divide(dml.subtract(dml.erf(found), x), slope))
+    found = _choose(_below(dml.abs(x), 0.9), better, found)
+    found = _choose(dml.logical_equals(dml.abs(x), 1.0), dml.multiply(x, math.inf), found)
+    return _choose(_below(dml.abs(x), 1.0000001), found, dml.multiply(x, math.nan))
+
+
+def _sine_of_pi(x: Any) -> Any:
+    """sin(πx) up to its sign."""
+    return dml.sin(dml.multiply(dml.subtract(x, dml.round(x)), math.pi))
+
+
+_LANCZOS = (76.18009172947146, -86.50532032941677, 24.01409824083091, -1.231739572450155, 0.1208650973866179e-2,
+            -0.5395239384953e-5)  # fmt: skip
+
+
+def _lgamma(x: Any) -> Any:
+    """log|Γ(x)| by Lanczos' series, of negative numbers by reflection: log(π/|sin πx|) - log Γ(1 - x)."""
+    is_left = _below(x, 0.5)
+    y = _choose(is_left, dml.subtract(1.0, x), x)
+    series: Any = 1.000000000190015
+    for k, one in enumerate(_LANCZOS, 1):
+        series = dml.add(dml.divide(one, dml.add(y, float(k))), series)
+    shifted = dml.add(y, 5.5)
+    # (y + 1/2)·log(shifted) - shifted, with the 5 that cancels taken out of the product.
+    found = dml.add(
+        dml.subtract(dml.multiply(dml.add(y, 0.5), dml.log(shifted)), shifted),
+        dml.log(dml.divide(dml.multiply(series, 2.5066282746310005), y)),
+    )
+    mirrored = dml.subtract(dml.subtract(math.log(math.pi), dml.log(dml.abs(_sine_of_pi(x)))), found)
+    found = _choose(is_left, mirrored, found)
+    is_pole = dml.logical_and(dml.logical_less_than_or_equal(x, 0.0), dml.logical_equals(dml.floor(x), x))
+    return _choose(dml.logical_or(is_pole, dml.is_infinity(x)), math.inf, found)
+
+
+def _digamma(x: Any) -> Any:
+    """ψ(x): eight steps of its recurrence, then its asymptotic series; of negative numbers ψ(1 - x) - π/tan(πx)."""
+    is_left = _below(x, 0.0)
+    y = _choose(is_left, dml.subtract(1.0, x), x)
+    steps: Any = 0.0
+    for k in range(8):
+        steps = dml.add(dml.recip(dml.add(y, float(k))), steps)
+    far = dml.add(y, 8.0)
+    square = dml.recip(dml.multiply(far, far))
+    series = dml.multiply(square, polynomial(square, (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132)))
+    found = dml.subtract(dml.subtract(dml.subtract(dml.log(far), dml.multiply(dml.recip(far), 0.5)), series), steps)
+    part = dml.subtract(x, dml.round(x))
+    tangent = dml.divide(math.pi, dml.tan(dml.multiply(part, math.pi)))
+    found = _choose(is_left, dml.subtract(found, tangent), found)
+    is_whole = dml.logical_and(is_left, dml.logical_equals(dml.floor(x), x))
+    found = _choose(is_whole, math.nan, found)
+    found = _choose(dml.logical_equals(x, 0.0), dml.negate(dml.recip(x)), found)
+    return _choose(dml.logical_equals(x, math.inf), math.inf, found)
+
+
+def _ndtri(p: Any) -> Any:
+    """The quantile of the normal distribution: Wichura's PPND7, right to about 7 digits."""
+    q = dml.subtract(p, 0.5)
+    r = dml.subtract(0.180625, dml.multiply(q, q))
+    middle = dml.multiply(
+        q,
+        dml.divide(
+            polynomial(r, (3.3871327179, 50.434271938, 159.29113202, 59.109374720)),
+            polynomial(r, (1.0, 17.895169469, 78.757757664, 67.187563600)),
+        ),
+    )
+    is_left = _below(q, 0.0)
+    root = dml.sqrt(dml.negate(dml.log(_choose(is_left, p, dml.subtract(1.0, p)))))
+    less, more = dml.subtract(root, 1.6), dml.subtract(root, 5.0)
+    near = dml.divide(
+        polynomial(less, (1.4234372777, 2.7568153900, 1.3067284816, 0.17023821103)),
+        polynomial(less, (1.0, 0.73700164250, 0.12021132975)),
+    )
+    far = dml.divide(
+        polynomial(more, (6.6579051150, 3.0812263860, 0.42868294337, 0.017337203997)),
+        polynomial(more, (1.0, 0.24197894225, 0.012258202635)),
+    )
+    outer = _choose(_below(root, 5.0), near, far)
+    outer = _choose(is_left, dml.negate(outer), outer)
+    found = _choose(_below(dml.abs(q), 0.425), middle, outer)
+    found = _choose(dml.logical_equals(p, 0.0), -math.inf, _choose(dml.logical_equals(p, 1.0), math.inf, found))
+    return _choose(
+        dml.logical_and(dml.logical_less_than_or_equal(0.0, p), dml.logical_less_than_or_equal(p, 1.0)), found, math.nan
+    )
+
+
+# Bessel functions: the polynomials of Abramowitz and Stegun, 9.4 and 9.8
+
+_I0 = (1.0, 3.5156229, 3.0899424, 1.2067492, 0.2659732, 0.0360768, 0.0045813)
+_I0_FAR = (
+    0.39894228,
+    0.01328592,
+    0.00225319,
+    -0.00157565,
+    0.00916281,
+    -0.02057706,
+    0.02635537,
+    -0.01647633,
+    0.00392377,
+)
+_I1 = (0.5, 0.87890594, 0.51498869, 0.15084934, 0.02658733, 0.00301532, 0.00032411)
+_I1_FAR = (
+    0.39894228,
+    -0.03988024,
+    -0.00362018,
+    0.00163801,
+    -0.01031555,
+    0.02282967,
+    -0.02895312,
+    0.01787654,
+    -0.00420059,
+)
+_K0 = (-0.57721566, 0.42278420, 0.23069756, 0.03488590, 0.00262698, 0.00010750, 0.00000740)
+_K0_FAR = (1.25331414, -0.07832358, 0.02189568, -0.01062446, 0.00587872, -0.00251540, 0.00053208)
+_K1 = (1.0, 0.15443144, -0.67278579, -0.18156897, -0.01919402, -0.00110404, -0.00004686)
+_K1_FAR = (1.25331414, 0.23498619, -0.03655620, 0.01504268, -0.00780353, 0.00325614, -0.00068245)
+
+
+def _square(x: Any) -> Any:
+    return dml.multiply(x, x)
+
+
+def _modified(order: int, *, scaled: bool) -> Callable[[Any], Any]:
+    """I0 or I1, scaled by exp(-|x|) or as it is."""
+    near, far = (_I1, _I1_FAR) if order else (_I0, _I0_FAR)
+
+    def function(x: Any) -> Any:
+        size = dml.abs(x)
+        small = polynomial(_square(dml.multiply(x, 1 / 3.75)), near)
+        large = dml.divide(polynomial(dml.divide(3.75, dml.max(size, 3.75)), far), dml.sqrt(size))
+        if scaled:
+            small = dml.multiply(small, dml.exp(dml.negate(size)))
+        else:
+            half = dml.exp(dml.multiply(size, 0.5))  # exp(x) overflows before I0 does
+            large = dml.multiply(dml.multiply(large, half), half)
+        if order:
+            small = dml.multiply(small, x)
+            large = _choose(_below(x, 0.0), dml.negate(large), large)
+        found = _choose(_below(size, 3.75), small, large)
+        return _choose(dml.is_nan(x), x, found)
+
+    return function
+
+
+def _modified_second(order: int, *, scaled: bool) -> Callable[[Any], Any]:
+    """K0 or K1, scaled by exp(x) or as it is."""
+    near, far = (_K1, _K1_FAR) if order else (_K0, _K0_FAR)
+
+    def function(x: Any) -> Any:
+        log = dml.log(dml.multiply(x, 0.5))
+        small = polynomial(_square(dml.multiply(x, 0.5)), near)
+        if order:
+            small = dml.divide(dml.add(dml.multiply(dml.multiply(x, log), _modified(1, scaled=False)(x)), small), x)
+        else:
+            small = dml.subtract(small, dml.multiply(log, _modified(0, scaled=False)(x)))
+        large = dml.divide(polynomial(dml.divide(2.0, dml.max(x, 2.0)), far), dml.sqrt(x))
+        if scaled:
+            small = dml.multiply(small, dml.exp(x))
+        else:
+            large = dml.multiply(large, dml.exp(dml.negate(x)))
+        found = _choose(_below(x, 2.0), small, large)
+        found = _choose(dml.logical_equals(x, 0.0), math.inf, found)
+        return _choose(_below(x, 0.0), math.nan, found)
+
+    return function
+
+
+_LOWERED_MODIFIED = {
+    "i0": (0, False), "special_i0e": (0, True), "special_i1": (1, False), "special_i1e": (1, True),
+    "special_modified_bessel_i0": (0, False), "special_modified_bessel_i1": (1, False),
+}  # fmt: skip
+_LOWERED_SECOND = {
+    "special_modified_bessel_k0": (0, False), "special_modified_bessel_k1": (1, False),
+    "special_scaled_modified_bessel_k0": (0, True), "special_scaled_modified_bessel_k1": (1, True),
+}  # fmt: skip
+
+
+_J0 = (1.0, -2.2499997, 1.2656208, -0.3163866, 0.0444479, -0.0039444, 0.0002100)
+_J1 = (0.5, -0.56249985, 0.21093573, -0.03954289, 0.00443319, -0.00031761, 0.00001109)
+_Y0 = (0.36746691, 0.60559366, -0.74350384, 0.25300117, -0.04261214, 0.00427916, -0.00024846)
+_Y1 = (-0.6366198, 0.2212091, 2.1682709, -1.3164827, 0.3123951, -0.0400976, 0.0027873)
+_SIZES = (
+    (0.79788456, -0.00000077, -0.00552740, -0.00009512, 0.00137237, -0.00072805, 0.00014476),
+    (0.79788456, 0.00000156, 0.01659667, 0.00017105, -0.00249511, 0.00113653, -0.00020033),
+)
+_ANGLES = (
+    (-0.78539816, -0.04166397, -0.00003954, 0.00262573, -0.00054125, -0.00029333, 0.00013558),
+    (-2.35619449, 0.12499612, 0.00005650, -0.00637879, 0.00074348, 0.00079824, -0.00029166),
+)
+"""Of orders 0 and 1 in 3/x: the amplitude times √x, and the angle less x."""
+
+
+def _bessel(order: int, *, second: bool) -> Callable[[Any], Any]:
+    """J or Y of order 0 or 1."""
+
+    def function(x: Any) -> Any:
+        size = x if second else dml.abs(x)
+        part = dml.divide(3.0, dml.max(size, 3.0))
+        angle = dml.add(polynomial(part, _ANGLES[order]), size)
+        wave = dml.sin(angle) if second else dml.cos(angle)
+        large = dml.multiply(dml.divide(polynomial(part, _SIZES[order]), dml.sqrt(size)), wave)
+        square = _square(dml.multiply(x, 1 / 3))
+        small = polynomial(square, _J1 if order else _J0)
+        small = dml.multiply(small, x) if order else small
+        if second:
+            log = dml.multiply(dml.log(dml.multiply(x, 0.5)), 2 / math.pi)
+            near = polynomial(square, _Y1 if order else _Y0)
+            small = dml.add(dml.multiply(log, small), dml.divide(near, x) if order else near)
+        elif order:
+            large = _choose(_below(x, 0.0), dml.negate(large), large)
+        found = _choose(_below(size, 3.0), small, large)
+        found = _choose(dml.is_infinity(x), 0.0, found)
+        if second:
+            found = _choose(dml.logical_equals(x, 0.0), -math.inf, _choose(_below(x, 0.0), math.nan, found))
+        return _choose(dml.is_nan(x), x, found)
+
+    return function
+
+
+def _spherical(x: Any) -> Any:
+    """sin(x)/x, near 0 by its series."""
+    near = polynomial(_square(x), (1.0, -1 / 6, 1 / 120, -1 / 5040))
+    found = _choose(_below(dml.abs(x), 0.5), near, dml.divide(dml.sin(x), x))
+    return _choose(dml.is_infinity(x), 0.0, found)
+
+
+def _erfcx(x: Any) -> Any:
+    """exp(x²)·erfc(x), of negative numbers by erfc(x) = 2 - erfc(-x)."""
+    size = dml.abs(x)
+    t = dml.recip(dml.identity(size, (0.5, 1.0)))
+    found = dml.multiply(t, dml.exp(polynomial(t, _ERFC)))
+    mirrored = dml.subtract(dml.multiply(dml.exp(dml.multiply(x, x)), 2.0), found)
+    found = _choose(dml.logical_equals(x, math.inf), 0.0, found)
+    return _choose(_below(x, 0.0), mirrored, found)
+
+
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66)
+
+
+def _powers_of_cotangent(order: int) -> list[float]:
+    """The derivative of π·cot(πx) of an order, as a polynomial in the cotangent: (cot πx)' = -π·(1 + cot² πx)."""
+    found = [0.0, math.pi]
+    for _ in range(order):
+        slope = [k * one for k, one in enumerate(found)][1:]
+        found = [-math.pi * (a + b) for a, b in zip([*slope, 0.0, 0.0], [0.0, 0.0, *slope], strict=True)]
+    return found
+
+
+def _derivative_of_digamma(order: int) -> Callable[[Any], Any]:
+    """ψ⁽ⁿ⁾(x): six steps of its recurrence, then its asymptotic series; to the left of 1/2 by reflection."""
+    sign, factorial = (-1.0) ** (order + 1), float(math.factorial(order))
+
+    def function(x: Any) -> Any:
+        is_left = _below(x, 0.5)
+        y = _choose(is_left, dml.subtract(1.0, x), x)
+        steps: Any = 0.0
+        for k in range(6):
+            steps = dml.add(dml.constant_pow(dml.add(y, float(k)), -(order + 1.0)), steps)
+        far = dml.add(y, 6.0)
+        square = dml.recip(_square(far))
+        factors = [math.factorial(order - 1)] + [
+            one * math.factorial(2 * k + order - 1) / math.factorial(2 * k) for k, one in enumerate(_BERNOULLI, 1)
+        ]
+        series = dml.multiply(polynomial(square, factors), dml.constant_pow(far, -float(order)))
+        half = dml.multiply(dml.constant_pow(far, -(order + 1.0)), factorial / 2)
+        found = dml.multiply(dml.add(dml.add(series, half), dml.multiply(steps, factorial)), sign)
+        cotangent = dml.recip(dml.tan(dml.multiply(dml.subtract(x, dml.round(x)), math.pi)))
+        turned = polynomial(cotangent, _powers_of_cotangent(order))
+        # ψ⁽ⁿ⁾(1 - x) = (-1)ⁿ·(ψ⁽ⁿ⁾(x) + (π·cot πx)⁽ⁿ⁾)
+        mirrored = dml.subtract(dml.multiply(found, -sign), turned)
+        found = _choose(is_left, mirrored, found)
+        is_pole = dml.logical_and(dml.logical_less_than_or_equal(x, 0.0), dml.logical_equals(dml.floor(x), x))
+        return _choose(is_pole, sign * math.inf, found)
+
+    return function
+
+
+def _polygamma(context: Context, order: int, x: Expression) -> Any:
+    if order > _MOST_DERIVATIVES:
+        raise context.refuse("a high derivative of the digamma function")
+    function = _derivative_of_digamma(order) if order else _digamma
+    return cast(function(cast(x, F32)), context.data_type())
+
+
+_BITS = 24
+"""Degrees beyond 2²⁴ are no numbers of FLOAT32 that follow one another."""
+
+
+def _chebyshev(kind: str, *, shifted: bool) -> Lowering:
+    """Chebyshev's polynomials by degrees that are elements: U of n - 1 and n by doubling, and T, V or W from them.
+
+    U(2n-1) = 2·U(n-1)·(U(n) - x·U(n-1)), U(2n) = U(n)² - U(n-1)², U(n+1) = 2x·U(n) - U(n-1).
+    """
+
+    def lower(context: Context, x: Any, n: Any) -> Any:
+        sizes = context.sizes()
+        x, n = (
+            dml.broadcast_to(cast(one, F32) if isinstance(one, dml.Expression) else context.constant(one, F32), sizes)
+            for one in (x, n)
+        )
+        x = dml.identity(x, (2.0, -1.0)) if shifted else x
+        degree = dml.trunc(n)
+        twice = dml.multiply(x, 2.0)
+        low: Any = context.full(0, F32, sizes)  # U(-1)
+        high: Any = context.full(1, F32, sizes)  # U(0)
+        for k in reversed(range(_BITS)):
+            bit = dml.modulus_floor(dml.floor(dml.multiply(degree, 2.0**-k)), 2.0)
+            doubled = dml.multiply(dml.multiply(low, 2.0), dml.subtract(high, dml.multiply(x, low)))
+            even = dml.multiply(dml.subtract(high, low), dml.add(high, low))
+            is_set = dml.logical_equals(bit, 1.0)
+            odd = dml.subtract(dml.multiply(twice, even), doubled)
+            low, high = dml.if_(is_set, even, doubled), dml.if_(is_set, odd, even)
+        if kind == "u":
+            found = high
+        elif kind == "t":
+            found = dml.subtract(high, dml.multiply(x, low))
+        else:
+            found = (dml.subtract if kind == "v" else dml.add)(high, low)
+        return cast(_choose(_below(degree, 0.0), 0.0, found), context.data_type())
+
+    return lower
+
+
+def _mantissa_and_exponent(context: Context, x: Expression) -> Any:
+    """x as m·2ᵉ with 1/2 <= |m| < 1: scaled by powers of two, which is exact."""
+    x = cast(x, F32)
+    mantissa, exponent = x, context.full(0, F32, x.sizes)
+    for power in (64, 32, 16, 8, 4, 2, 1):
+        is_large = dml.logical_greater_than_or_equal(dml.abs(mantissa), 2.0**power / 2)
+        mantissa = dml.if_(is_large, dml.multiply(mantissa, 2.0**-power), mantissa)
+        exponent = dml.if_(is_large, dml.add(exponent, float(power)), exponent)
+    mantissa, exponent = (
+        dml.if_(dml.logical_greater_than_or_equal(dml.abs(mantissa), 1.0), b, a)
+        for a, b in ((mantissa, dml.multiply(mantissa, 0.5)), (exponent, dml.add(exponent, 1.0)))
+    )
+    for power in (64, 64, 32, 16, 8, 4, 2, 1):
+        is_small = _below(dml.abs(mantissa), 2.0**-power)
+        mantissa = dml.if_(is_small, dml.multiply(mantissa, 2.0**power), mantissa)
+        exponent = dml.if_(is_small, dml.subtract(exponent, float(power)), exponent)
+    is_small = _below(dml.abs(mantissa), 0.5)
+    mantissa = dml.if_(is_small, dml.multiply(mantissa, 2.0), mantissa)
+    exponent = dml.if_(is_small, dml.subtract(exponent, 1.0), exponent)
+    is_plain = dml.logical_or(dml.logical_equals(x, 0.0), dml.logical_or(dml.is_infinity(x), dml.is_nan(x)))
+    mantissa, exponent = dml.if_(is_plain, x, mantissa), dml.if_(is_plain, 0.0, exponent)
+    return cast(mantissa, context.data_type(0)), cast(exponent, context.data_type(1))
+
+
+LOWERINGS: dict[str, Lowering] = {
+    **{
+        f"{name}.default": _of_one(_modified(k, scaled=is_scaled)) for name, (k, is_scaled) in _LOWERED_MODIFIED.items()
+    },
+    **{
+        f"{name}.default": _of_one(_modified_second(k, scaled=is_scaled))
+        for name, (k, is_scaled) in _LOWERED_SECOND.items()
+    },
+    **{f"special_bessel_j{k}.default": _of_one(_bessel(k, second=False)) for k in (0, 1)},
+    **{f"special_bessel_y{k}.default": _of_one(_bessel(k, second=True)) for k in (0, 1)},
+    **{
+        f"special_{way}chebyshev_polynomial_{kind}.{overload}": _chebyshev(kind, shifted=bool(way))
+        for way in ("", "shifted_")
+        for kind in "tuvw"
+        for overload in ("default", "x_scalar", "n_scalar")
+    },
+    "frexp.Tensor": _mantissa_and_exponent,
+    "special_erfcx.default": _of_one(_erfcx),
+    "special_spherical_bessel_j0.default": _of_one(_spherical),
+    "digamma.default": _of_one(_digamma),
+    "erfc.default": _of_one(_erfc),
+    "erfinv.default": _of_one(_erfinv),
+    "exp2.default": _of_one(lambda x: dml.exp(dml.multiply(x, math.log(2)))),
+    "expm1.default": _of_one(expm1),
+    "lgamma.default": _of_one(_lgamma),
+    "log10.default": _of_one(lambda x: dml.multiply(dml.log(x), 1 / math.log(10))),
+    "log2.default": _of_one(lambda x: dml.multiply(dml.log(x), 1 / math.log(2))),
+    "polygamma.default": _polygamma,
+    "special_ndtri.default": _of_one(_ndtri),
+}
