@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from anydml.ir.views import View
 from places import Moved, get, put
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from anydml.engines.common.engine import Engine
     from anydml.ir.verbs import Primitive
 
@@ -144,11 +147,15 @@ def begin(array: Any, itemsize: int) -> int:
     return first - OFFSET * itemsize
 
 
-def run(engine: Engine, primitive: Primitive, **arrays: Array) -> Array:
-    """What an engine writes into the array named `target`, and nowhere beside it."""
+def run(engine: Engine, primitive: Primitive, constants: Collection[str] = (), **arrays: Array) -> Array:
+    """What an engine writes into the array named `target`, and nowhere beside it; constants are laid out as it asks."""
     there = {name: put(array, engine.name) for name, array in arrays.items()}
     places = {name: begin(x, arrays[name].itemsize) for name, x in there.items()}
-    engine.compile(primitive).bind(places)()
+    program, packed = engine.compile(primitive, frozenset(constants)), {}
+    for name, layout in program.layouts.items():
+        packed[name] = engine.reserve(math.prod(layout.target.sizes) * layout.target.data_type.size_in_bytes)
+        engine.compile(layout).bind({**places, layout.target.tensor: packed[name].address})()
+    program.bind({**places, **{name: buffer.address for name, buffer in packed.items()}})()
     got = get(there["target"])
     kept, root = got.copy(), got
     while isinstance(root.base, np.ndarray):

@@ -464,6 +464,7 @@ LONGER: dict[str, Callable[[str], None]] = {
     "SPACE_TO_DEPTH of rows": in_blocks,
     "DEQUANTIZE and GEMM of one row": lambda engine: weighed(engine, "uint8", 1, 6, 96, 0, zeros=True),
     "DEQUANTIZE and GEMM in blocks": lambda engine: weighed(engine, "uint4", 1, 41, 128, 32),
+    "DEQUANTIZE and GEMM of whole tiles": lambda engine: weighed(engine, "uint4", 3, 32, 128, 32),
     "DEQUANTIZE and GEMM of rows": lambda engine: weighed(engine, "int8", 41, 80, 64, 32, zeros=True, fused=True),
     "DEQUANTIZE and GEMM of long blocks": lambda engine: weighed(engine, "int8", 33, 41, 256, 128),
     "DEQUANTIZE and QUANTIZE of bytes": looked_up,

@@ -35,7 +35,7 @@ import triton
 from anydml.engines.common.routes import TAKEN
 from anydml.engines.cuda.attention.attention import AttentionProgram
 from anydml.engines.cuda.gemm.gemm import GemmProgram
-from anydml.engines.cuda.quant.weight_only import WeightOnlyProgram
+from anydml.engines.cuda.quant.int4_mma import Int4MmaProgram
 from anydml.engines.cuda.rows.reduce import ReduceProgram
 from anydml.engines.cuda.schedules import TABLES
 from ptx import F16, F32, figures_for
@@ -407,22 +407,22 @@ def test_attention_multiplies_by_matrices_and_reads_16_bytes_at_once(data_type: 
 def test_weights_of_4_bits_lie_as_tensor_cores_take_them() -> None:
     """Assembly says what a lane has, so each element of its tensors must be of the thread of its number."""
     f16, f32, u8, i32 = (dml.DataType(name) for name in ("float16", "float32", "uint8", "int32"))
-    walk = (4, 64, 32, 16, 2)
-    x, packed = View("x", f16, walk, (1024, 0, 32, 2, 1)), View("w", u8, walk, (0, 512, 16, 1, 0))
-    scales, target = View("s", f16, walk, (0, 32, 1, 0, 0)), View("t", f16, (4, 64, 1, 1, 1), (64, 1, 0, 0, 0))
+    walk = (4, 64, 96, 16, 2)
+    x, packed = View("x", f16, walk, (3072, 0, 32, 2, 1)), View("w", u8, walk, (0, 1536, 16, 1, 0))
+    scales, target = View("s", f16, walk, (0, 96, 1, 0, 0)), View("t", f16, (4, 64, 1, 1, 1), (64, 1, 0, 0, 0))
     number = number_in(ex.load(1, u8), dml.DataType("uint4"), ex.coordinate(4)).to(i32) - ex.const(8, u8).to(i32)
     total = ex.fold("sum", ex.load(0, f16).to(f32) * number.to(f32) * ex.load(2, f16).to(f32))
-    program = TABLES.plan(Reduce((x, packed, scales), target, total.to(f16), 3), figures_for(90))
-    assert isinstance(program, WeightOnlyProgram)
-    assert program.fast is not None
-    text = assembly(program.fast, "ttgir")
+    product = Reduce((x, packed, scales), target, total.to(f16), 3)
+    program = TABLES.plan(product, figures_for(90), frozenset("ws"))
+    assert isinstance(program, Int4MmaProgram)
+    kernel = program.kernel(is_aligned=True)
+    text = assembly(kernel, "ttgir")
     lines = [line for line in text.splitlines() if "inline_asm" in line]
     layouts = {layout for line in lines for layout in re.findall(r"#blocked\d*", line)}
     lanes = r"sizePerThread = \[1\], threadsPerWarp = \[32\], warpsPerCTA = \[8\]"
     assert layouts
     assert all(re.search(rf"^{layout} = .*{lanes}", text, re.MULTILINE) for layout in layouts)
-    text = assembly(program.fast)
+    text = assembly(kernel)
     assert "mma.sync" in text
-    before, _, after = text.partition("griddepcontrol.wait")
-    assert before.count("cp.async.bulk.prefetch.L2") == 2  # of weights and scales
-    assert "prefetch" not in after
+    before, _, _ = text.partition("griddepcontrol.wait")
+    assert before.count("ld.global.L1::no_allocate.L2::256B.v4") == 3 * 3  # weights and scales, three groups of a warp

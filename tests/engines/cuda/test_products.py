@@ -25,6 +25,7 @@ GemmProgram: Any = pytest.importorskip(
 ).GemmProgram
 from anydml.engines.cuda.gemm import gemm as product_programs  # noqa: E402 - it needs Triton
 from anydml.engines.cuda.gemm.gemm import TINY, GemmTile  # noqa: E402 - it needs Triton
+from anydml.engines.cuda.quant.int4_mma import Int4MmaProgram  # noqa: E402 - it needs Triton
 from anydml.engines.cuda.quant.weight_only import WeightOnlyProgram  # noqa: E402 - it needs Triton
 
 if reason := why_not_interpreted():
@@ -168,23 +169,58 @@ def test_factors_that_are_computed() -> None:
 @pytest.mark.parametrize(
     ("data_type", "rows", "kind", "blocks"),
     [("uint4", 1, F32, 3), ("int4", 4, F16, 3), ("uint8 by block", 3, F32, 3), ("int8", 2, F16, 3),
-     ("uint4", 8, F32, 3), ("int4", 3, F32, 8), ("uint4", 13, F16, 8), ("uint8", 9, F16, 1),
-     ("uint4 by block", 10, F16, 3), ("uint4 by block", 5, F32, 8)],
+     ("uint4", 8, F32, 3), ("uint4", 13, F16, 8), ("uint8", 9, F16, 1), ("uint4 by block", 10, F16, 3)],
 )  # fmt: skip
 def test_weights_of_few_bits(data_type: str, rows: int, kind: DataType, blocks: int) -> None:
-    """Scales for blocks, zero points of one number or of blocks, FLOAT32 and FLOAT16, and what follows the sum.
+    """Scales for blocks, zero points of one number or of blocks, FLOAT32 and FLOAT16, and what follows the sum."""
+    columns, blocks = (6, blocks) if is_interpreted() else (1000, 13 * blocks)
+    multiply_few_bits(data_type, rows, kind, (columns, blocks))
 
-    Of 8 blocks, scales lie at multiples of 16 bytes, and are read several at once.
+
+@pytest.mark.parametrize(
+    ("data_type", "rows", "kind", "blocks", "block"),
+    [("uint4", 1, F16, 4, 32), ("int4", 8, F16, 6, 32), ("uint4 by block", 5, F16, 12, 32), ("uint4", 3, F32, 8, 32),
+     ("int4", 13, F16, 20, 32), ("uint4 by block", 4, F32, 6, 32), ("uint4 by block", 2, F16, 5, 128),
+     ("int4", 7, F16, 2, 64), ("uint4", 7, F32, 3, 256), ("uint4", 2, F16, 1, 192), ("uint4 by block", 3, F32, 2, 64)],
+)  # fmt: skip
+@pytest.mark.parametrize("is_aligned", [True, False])
+def test_prepacked_weights_of_4_bits(
+    data_type: str, rows: int, kind: DataType, blocks: int, block: int, *, is_aligned: bool
+) -> None:
+    """Constant weights lie as tensor cores take them, in groups of two and four blocks; rows lie anywhere."""
+    columns, more = (32, 1) if is_interpreted() else (1008, 7)
+    multiply_few_bits(data_type, rows, kind, (columns, more * blocks), block, is_aligned=is_aligned)
+
+
+@pytest.mark.parametrize("last", [np.inf, np.nan])
+@pytest.mark.parametrize("kind", [F16, F32])
+def test_infinity_and_nan_by_prepacked_weights(kind: DataType, last: float) -> None:
+    """At the end of rows of which the warps have unequal parts."""
+    multiply_few_bits("uint4", 3, kind, (32, 12 if is_interpreted() else 60), 32, last=last)
+
+
+def multiply_few_bits(
+    data_type: str, rows: int, kind: DataType, shape: tuple[int, int], block: int = 0, *, is_aligned: bool = True,
+    last: float = 0,
+) -> None:  # fmt: skip
+    """With so many columns of blocks of constant weights; without a size of blocks, of weights that may change.
+
+    The last number of a row may be infinity or NaN, of which the results' kinds are compared.
     """
+    is_constant, (columns, blocks) = bool(block), shape
     name, by_block, _ = data_type.partition(" by block")
     of = DataType(name)
-    bits, block = (4, 32) if of.is_half_byte else (8, 64)
-    columns, blocks = (6, blocks) if is_interpreted() else (1000, 13 * blocks)
+    bits, block = (4, block or 32) if of.is_half_byte else (8, 64)
     per = 8 // bits
     sizes = (rows, columns, blocks, block // per, *((per,) if per > 1 else ()))
     length = blocks * block
     byte = U8 if per > 1 else of
     left, packed = numbers((rows, length), kind), numbers((columns, length // per), byte, 1)
+    if is_constant:
+        room, first = np.zeros(left.size + 8, left.dtype), 8 if is_aligned else 1
+        room[first : first + left.size] = left.ravel()
+        left = room[first : first + left.size].reshape(left.shape)
+        left[0, -1] = last or left[0, -1]
     scales, bias = (numbers(shape, kind, 2) for shape in ((columns, blocks), (columns,)))
     zeros = numbers((columns, blocks), byte, 3) & (2**bits - 1) if by_block else np.full((1, 1), 7, byte.dtype)
     more = (1,) * (len(sizes) - 3)
@@ -203,7 +239,14 @@ def test_weights_of_few_bits(data_type: str, rows: int, kind: DataType, blocks: 
     target = framed(np.zeros((rows, columns, 1, *more), kind.dtype))
     views = tuple(view(name, array) for name, array in named.items())
     whole = Reduce(views, view("target", target), ex.maximum(total + added.to(F32), 0.0).to(kind), len(sizes) - 2)
-    assert isinstance(CUDA.compile(whole), WeightOnlyProgram)
-    got, wanted = (run(engine, whole, **named, target=target) for engine in (CUDA, REFERENCE))
+    constants = ("source1", "source2", "source4") if is_constant else ()
+    program = CUDA.compile(whole, frozenset(constants))
+    assert isinstance(program, Int4MmaProgram if is_constant else WeightOnlyProgram)
+    got = run(CUDA, whole, constants, **named, target=target)
+    wanted = run(REFERENCE, whole, **named, target=target)
+    if not np.isfinite(last):
+        for is_so in (np.isnan, np.isposinf, np.isneginf):
+            np.testing.assert_array_equal(is_so(got), is_so(wanted))
+        got, wanted = got[1:], wanted[1:]
     far = np.abs(wanted.astype("float64")).max()
     np.testing.assert_allclose(got, wanted, rtol=0, atol=far * (2e-3 if kind is F16 else 2e-6))

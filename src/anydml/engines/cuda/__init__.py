@@ -80,6 +80,7 @@ class CudaEngine(TableEngine):
             weight_only_rows=few,
             masks_padding=True,
             chooses_matrix_layouts=True,
+            replays_checks=True,
             nhwc={DataType.FLOAT16: NhwcLayout(), DataType.FLOAT32: NhwcLayout()},
         )
 
@@ -105,9 +106,9 @@ class CudaEngine(TableEngine):
     def replayed(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """The same row of launches, which a CUDA graph takes the place of when it is run again and again."""
         import_alone("anydml.engines.cuda.launch")
-        from anydml.engines.cuda.launch import Replay
+        from anydml.engines.cuda.launch import replay_of
 
-        return launch if is_interpreted() else Replay(launch, self.index)
+        return launch if is_interpreted() else replay_of(launch, self.index)
 
     def reserve(self, size: int) -> Buffer:
         """So many bytes of the engine's memory."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,11 @@ from triton.compiler import ASTSource
 
 from anydml.core.errors import Fault, MissingDependencyError, show
 from anydml.core.late_imports import import_alone
+from anydml.core.locks import make_lock
 from anydml.core.memory import numpy_view
 from anydml.core.symbolic_sizes import as_numbers
 from anydml.engines.common.cache import Entry
-from anydml.engines.common.program import Program
+from anydml.engines.common.program import Checking, Program, take_lock
 from anydml.engines.common.tiles import ALIGNMENT
 from anydml.engines.cuda.dependent_launch import WAIT
 
@@ -318,6 +320,8 @@ def on_device(start: Callable[[], None], index: int) -> Callable[[], None]:
 # or one image take the device less.
 
 
+MOST_STREAMS = 64
+"""Streams that are kept."""
 DIRECT = 2
 """Runs before a row of launches is captured, which takes about as long as they do."""
 
@@ -360,3 +364,96 @@ class Replay:
                 self._replay = graph.replay if torch.cuda.device_count() == 1 else on_device(graph.replay, self._index)
             except RuntimeError:
                 self._left = -1
+
+
+class Checked(Checking):
+    """Launches that look at indices, and leave what they found where the host sees it: one row of them at a time."""
+
+    __slots__ = ("_event", "_index", "_lock", "_subject")
+
+    def __init__(self, index: int, subject: str) -> None:
+        self._index, self._subject, self._lock = index, subject, make_lock()
+        self._event = None if IS_INTERPRETED else torch.cuda.Event()
+
+    @abstractmethod
+    def launch(self) -> None:
+        """Launch all, and wait for nothing."""
+
+    @abstractmethod
+    def look(self) -> None:
+        """Raise the first fault of the last launch, which has ended."""
+
+    def start(self) -> Callable[[], None]:
+        """Launch; the function waits, and raises the fault. Nobody can wait for what is captured: its replays write
+        nothing for a bad index.
+        """
+        if self._event is not None and torch.cuda.is_current_stream_capturing():
+            self.launch()
+            return _at_once
+        take_lock(self._lock, self._subject)
+        try:
+            self.launch()
+            if self._event is not None:
+                self._event.record(_stream(self._index))
+        except BaseException:
+            self._lock.release()
+            raise
+        return self._finish
+
+    def _finish(self) -> None:
+        try:
+            if self._event is not None:
+                self._event.synchronize()
+            self.look()
+        finally:
+            self._lock.release()
+
+
+class CheckedReplay(Checked):
+    """A row of launches some of which look at indices, replayed as one."""
+
+    __slots__ = ("_looks", "_row")
+
+    def __init__(self, launches: Sequence[Callable[[], Any]], index: int) -> None:
+        super().__init__(index, "graph")
+        starts = [one.launch if isinstance(one, Checked) else one for one in launches]
+        self._looks = [one.look for one in launches if isinstance(one, Checked)]
+
+        def launch() -> None:
+            for start in starts:
+                start()
+
+        self._row = Replay(launch, index)
+
+    def launch(self) -> None:
+        """Replay it."""
+        self._row()
+
+    def look(self) -> None:
+        """Raise the first fault."""
+        for look in self._looks:
+            look()
+
+
+def replay_of(launch: Any, index: int) -> Callable[[], Any]:
+    """The replay of a row of launches."""
+    launches = getattr(launch, "launches", ())
+    is_checked = any(isinstance(one, Checked) for one in launches)
+    return CheckedReplay(launches, index) if is_checked else Replay(launch, index)
+
+
+def _at_once() -> None:
+    """Nothing is waited for."""
+
+
+_streams: dict[tuple[int, int], torch.cuda.Stream] = {}
+
+
+def _stream(index: int) -> torch.cuda.Stream:
+    """The current stream: PyTorch takes 10 times as long to make one."""
+    key = index, current_stream(index)
+    if (found := _streams.get(key)) is None:
+        if len(_streams) >= MOST_STREAMS:
+            _streams.clear()
+        found = _streams[key] = torch.cuda.current_stream(index)
+    return found

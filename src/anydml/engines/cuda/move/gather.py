@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from anydml.core.symbolic_sizes import gcd
-from anydml.engines.common.program import Program, one_at_a_time
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import alignment_of, ceil_power, divisor_of, fastest_first, over, step_of, warps_for
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
+from anydml.engines.cuda.launch import Checked, Kernel, kind_of
 from anydml.engines.cuda.move.gather_kernel import NONE_OUTSIDE, check_indices, gather_tiles
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords, shared_words
 from anydml.ir.fetches import match_gathered
@@ -70,7 +69,7 @@ def bind_checked(
         report, array = shared_words(1 + len(check.sizes))
         address = places[view.tensor] + view.offset * view.data_type.size_in_bytes
         looks.append(_Look(check, kernel.launch((address, verdict.address, report)), verdict, array))
-    return one_at_a_time(_Checked(looks, launch(tuple(look.verdict.address for look in looks))), "gather")
+    return _Guarded(looks, launch(tuple(look.verdict.address for look in looks)), figures.index)
 
 
 class _Look:
@@ -97,30 +96,26 @@ class _Look:
         return IndexFault(position, found, self._check.dimension + k, sizes[k], self._check.node)
 
 
-class _Checked:
-    """The bounds first, then the rest, which writes nothing where an index is outside; the host waits for the first."""
+class _Guarded(Checked):
+    """The bounds first, then the rest, which writes nothing where an index is outside."""
 
-    __slots__ = ("_event", "_looks", "_run")
+    __slots__ = ("_looks", "_run")
 
-    def __init__(self, looks: Sequence[_Look], run: Callable[[], Any]) -> None:
+    def __init__(self, looks: Sequence[_Look], run: Callable[[], Any], index: int) -> None:
+        super().__init__(index, "gather")
         self._looks, self._run = looks, run
-        self._event = None if IS_INTERPRETED else torch.cuda.Event()
 
-    def __call__(self) -> None:
+    def launch(self) -> None:
+        """Launch the checks, and what they guard."""
         for look in self._looks:
             look.verdict.enter()
             look.launch()
-        if self._event is None:
-            self._run()
-        elif torch.cuda.is_current_stream_capturing():  # nobody can wait; a replay writes nothing for a bad index
-            self._run()
-            return
-        else:
-            self._event.record()
-            self._run()
-            for look in self._looks:
-                look.verdict.leave()
-            self._event.synchronize()
+        self._run()
+        for look in self._looks:
+            look.verdict.leave()
+
+    def look(self) -> None:
+        """Raise the first fault."""
         for look in self._looks:
             if fault := look.fault():
                 raise fault

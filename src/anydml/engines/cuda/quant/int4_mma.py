@@ -1,34 +1,42 @@
-"""Int4 weights on tensor cores for a few rows: planned, and written as a Triton function over `mma` fragments."""
+"""Int4 weights on tensor cores for a few rows: prepacked as `mma` fragments, planned, and written in Triton."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.core.enums import DataType
+from anydml.core.memory import packed_strides
+from anydml.engines.common.dialect import bits_of
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import ALIGNMENT, ceil_power
-from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines
-from anydml.engines.cuda.launch import HOPPER, IS_INTERPRETED, Kernel
-from anydml.ir.trees import walk
+from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines, bounded
+from anydml.engines.cuda.launch import HOPPER, IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
+from anydml.engines.cuda.quant.weight_only import form_of
+from anydml.ir.blocked_weights import match_weights
+from anydml.ir.expressions import coordinate, load
+from anydml.ir.numerics import expand
+from anydml.ir.substitution import FILLED
+from anydml.ir.trees import rewrite, walk
+from anydml.ir.verbs import Map
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.quant.weight_only import WeightsForm
-    from anydml.ir.blocked_weights import Weights
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
 
+BLOCK = 32
+"""Weights of a column that two `mma` multiply."""
+TILE = 16
+"""Columns of one."""
+
 # From a sum of a·q·s, with weights q of 4 bits, to a Triton function that multiplies on tensor cores.
-
-
-EACH = {DataType.FLOAT16: 4, DataType.FLOAT32: 8}
-"""Blocks of 32 weights of a column that a warp has in a step. 1, 4 and 8 rows of FLOAT16 by 4096^2 take 5.5, 6.0 and
-6.5 us so on a H200, 5.7, 6.2 and 6.7 of 8 blocks, and 7.8 to 9.5 of 16; 8 rows of FLOAT32 take 10.4, and 12.3 of 4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,77 +45,84 @@ class Int4MmaForm:
 
     rows: int
     warps: int
-    """Each with blocks of its own."""
+    """Each with groups of blocks of its own."""
+    depth: int
+    """Groups of a warp whose weights are on their way at once."""
+    is_short: bool
+    """Whether those are all that it has."""
+    is_even: bool
+    """Whether every warp has as many."""
+    each: int
+    """Blocks of a group: 2 or 4."""
     kind: DataType
     """Of rows."""
-    flip: int
-    """The bits of a word to be turned, which makes numbers with a sign others without."""
     zero: int
-    """The excess of the weights then."""
+    """The excess of the weights, where blocks have no zero points."""
     shared: int
-    """Blocks of 32 weights that share a scale."""
-    is_even: bool
-    """Whether steps fill the columns' lengths."""
+    """Blocks that share a scale: as many as divide a group, or some groups."""
     scales: DataType
-    has_lines: bool
-    """Whether scales of neighbours lie side by side at multiples of 16 bytes."""
     has_zeros: bool
-    """Whether a block has a zero point of its own, a byte."""
+    """Whether a block has a zero point of its own."""
+
+    @property
+    def scales_of_group(self) -> int:
+        """The scales of a column in a group."""
+        return max(self.each // self.shared, 1)
 
 
-def emit_int4_mma(value: Expr, found: Weights, rests: Sequence[Expr], form: Int4MmaForm) -> Any:
+def emit_int4_mma(value: Expr, fold: Expr, rests: Sequence[Expr], form: Int4MmaForm, *, is_aligned: bool) -> Any:
     """A kernel: 16 columns a program, with all rows.
 
-    It takes pointers (weights, scales, zero points where they are loads, the left factor's load, the others', the
-    target), the numbers of columns and of words, two strides of each view, and the user's numbers.
+    It takes pointers (weights, scales, zero points where blocks have them, the left factor's load, the others', the
+    target), the numbers of columns and of groups, two strides of each view that is not packed, and the user's numbers.
+    Rows are aligned where 16 bytes of each may be read at once.
     """
-    return _Writer(value, found, rests, form).made()
+    return _Writer(value, fold, rests, form, is_aligned=is_aligned).made()
 
 
 class _Writer(TritonLines):
-    def __init__(self, value: Expr, found: Weights, rests: Sequence[Expr], form: Int4MmaForm) -> None:
+    def __init__(self, value: Expr, fold: Expr, rests: Sequence[Expr], form: Int4MmaForm, *, is_aligned: bool) -> None:
         super().__init__()
-        self.value, self.fold, self.rests, self.form = value, found.fold, rests, form
+        self.value, self.fold, self.rests, self.form = value, fold, rests, form
         self.given = [node for node in walk(value) if node.op == "given"]
-        self.is_half, self.each = form.kind is DataType.FLOAT16, EACH[form.kind]
+        self.is_half, self.read = form.kind is DataType.FLOAT16, "four" if is_aligned else "four_apart"
         self.eights = range(-(-form.rows // 8))
         """Of rows, each with sums of its own."""
-        self.read: list[str] = []
-        """A word of each load of a step."""
 
     def made(self) -> Any:
         form = self.form
         own = ["scale", "zero"] if form.has_zeros else ["scale"]
-        pointers = ["weights_", *own, "left", *(f"rest{k}" for k in range(len(self.rests))), "target"]
-        strides = [f"strides_{name}" for name in pointers]
+        views = ["left", *(f"rest{k}" for k in range(len(self.rests))), "target"]
         chosen = [f"given{k}" for k in range(len(self.given))]
-        self.define("nibbles", [*pointers, "columns", "units", *strides, *chosen])
+        strides = [f"strides_{name}" for name in views]
+        self.define("nibbles", ["weights_", *own, *views, "columns", "groups", *strides, *chosen])
         self.take_given(self.given, chosen)
+        scales, wide = form.scales_of_group, max(form.shared // form.each, 1)
         self.say(
-            "blocks, count, first = units.to(tl.int32) // 4, columns.to(tl.int32), tl.program_id(0) * 16",
-            f"ask_for_lines(weights_, strides_weights_[0], first, count, blocks * 4, 16, {32 * form.warps})",
-        )
-        if form.has_lines:
-            self.say(f"ask_for_lines(scale, strides_scale[0], first, count, blocks, 16, {32 * form.warps})")
-        self.say(
-            "wait_for_previous()",
+            f"many, first = groups.to(tl.int32), tl.program_id(0) * {TILE}",
             f"lane = tl.arange(0, {32 * form.warps})",
-            "within, line = lane % 4, lane // 4 % 8",
+            "within, line, warp = lane % 4, lane // 4 % 8, lane // 32",
+            f"at = weights_ + tl.program_id(0).to(tl.int64) * many * {64 * form.each} + lane % 32 * 4",
+            f"of_tile = tl.program_id(0).to(tl.int64) * (many // {wide}) * {TILE * scales} + line * {2 * scales}",
+            *(f"{name}_at = {name} + of_tile" for name in own),
         )
+        for slot in range(form.depth):  # weights never change: they are read before the kernel's turn
+            self.ask(slot, str(slot))
+        self.say("wait_for_previous()")
         for m in self.eights:
             place = f"tl.minimum(line + {8 * m}, {form.rows - 1}).to(tl.int64) * strides_left[0]"
             self.say(f"row{m} = left + {place} + within * 8")
-        for k in (0, 1):
-            self.say(
-                f"column{k} = tl.minimum(first + {8 * k} + line, count - 1).to(tl.int64)",
-                f"at{k} = weights_ + column{k} * strides_weights_[0]",
-                *(f"{name}{k} = {name} + column{k} * strides_{name}[0]" for name in own),
-            )
         self.say("none = tl.zeros_like(lane).to(tl.float32)")
         self.say(*(f"total{m}_{i} = none" for m in self.eights for i in range(4)))
-        self.say(f"for step in range(0, blocks, {self.each * form.warps}):")
-        self.indent = "        "
-        self.step()
+        if not form.is_short:
+            self.say(f"steps = (many + {form.warps - 1}) // {form.warps}")
+            self.say(f"for step in range(0, steps, {form.depth}):")
+            self.indent = "        "
+        for slot in range(form.depth):
+            step = f"{slot}" if form.is_short else f"step + {slot}"
+            self.multiply(slot, step)
+            if not form.is_short:
+                self.ask(slot, f"{step} + {form.depth}")
         self.indent = "    "
         for m in self.eights:
             totals = ", ".join(f"total{m}_{i}" for i in range(4))
@@ -117,108 +132,84 @@ class _Writer(TritonLines):
                     self.finish(m, i)
         return self.function()
 
-    def step(self) -> None:
-        """Read a line of each column, and what rows have there; then multiply block by block."""
+    def ask(self, slot: int, step: str) -> None:
+        """Read the weights of a warp's group, their scales and zero points."""
         form = self.form
-        self.read.clear()
-        self.say(f"block = step + lane // 32 * {self.each}")
-        for j in range(self.each):
-            self.say(f"block{j} = block + {j}")
-            if not form.is_even:
-                self.say(f"there{j} = block{j} < blocks", f"block{j} = tl.minimum(block{j}, blocks - 1)")
-        for k in (0, 1):
-            for j in range(0, self.each, 4):
-                place = f"block + {j} + within"
-                place = place if form.is_even else f"tl.minimum({place}, blocks - 1)"
-                self.load(f"read{k}_", j, f"at{k} + ({place}) * 4")
-        if form.has_lines and not form.is_even:
-            self.say(f"block = tl.minimum(block, blocks - {self.each})")
-        for k in (0, 1):
-            self.scales(k)
-            if form.has_zeros:
-                self.zeros(k)
-        for j in range(self.each):
-            if self.is_half:
-                self.row(j)
-        # Nothing is turned before all is read: units >> 40 is 0, which the compiler does not know. Else it puts loads
-        # off until they are needed, and each is waited for: 8 rows take 9.8 us.
-        turn = f"within + (({' | '.join(self.read)}) & (units >> 40).to(tl.int32))" if self.is_half else "within"
-        self.say(f"turn = {turn}")
-        for k in (0, 1):
-            for j in range(0, self.each, 4):
-                words, read = (", ".join(f"{name}{k}_{j + i}" for i in range(4)) for name in ("word", "read"))
-                self.say(f"{words} = int4_mma.turned({read}, turn)")
-        zero, is_wide = form.zero, not self.is_half
-        constants = [_twice(128 + zero, is_wide=True)] if is_wide else [_twice(1024 + zero), _twice(-(64 + zero))]
-        flip = f" ^ {form.flip}" if form.flip else ""
-        unpack = "halves" if self.is_half else "wide_halves"
-        ends = ", ".join(map(str, constants))
-        for j in range(self.each):
-            if not self.is_half:
-                self.row(j)
-            for half, letter in enumerate("ab"):
-                names = ", ".join(f"{letter}{i}" for i in range(4))
-                zeros = f"z{half}_{j}" if is_wide else f"z{half}_{j}, int4_mma.below(z{half}_{j})"
-                self.say(f"{names} = int4_mma.{unpack}(word{half}_{j}{flip}, {zeros if form.has_zeros else ends})")
-            for m in self.eights:
-                self.multiply(m, j)
+        self.say(f"group = ({step}) * {form.warps} + warp", "there = group < many")
+        for part in range(form.each // 2):
+            names = ", ".join(f"word{slot}_{4 * part + i}" for i in range(4))
+            self.say(f"{names} = int4_mma.four_if(at + group * {64 * form.each} + {128 * part}, there)")
+        wide = form.shared // form.each
+        by = f"group // {wide}" if wide > 1 else "group"
+        self.words(f"scale{slot}", f"scale_at + ({by}) * {TILE * form.scales_of_group}", form.scales.size_in_bytes)
+        if form.has_zeros:
+            self.words(f"zero{slot}", f"zero_at + ({by}) * {TILE * form.scales_of_group}", 2)
 
-    def multiply(self, m: int, j: int) -> None:
-        """Eight rows with a block, of which the sums are scaled."""
-        before = "none, none, none, none"
-        for part in range(1 if self.is_half else 3):
-            for i in (0, 2):
-                weights = f"a{i}, b{i}, a{i + 1}, b{i + 1}"
-                rows = f"x{m}_{j}_{4 * part + i}, x{m}_{j}_{4 * part + i + 1}"
-                kind = "tl.float16" if self.is_half else "tl.bfloat16"
-                self.say(f"p0, p1, p2, p3 = int4_mma.product({before}, {weights}, {rows}, {kind})")
-                before = "p0, p1, p2, p3"
-        totals = [f"total{m}_{i}" for i in range(4)]
-        self.say(*(f"{total} = arithmetic.fma(p{i}, s{i // 2}_{j}, {total})" for i, total in enumerate(totals)))
+    def words(self, name: str, place: str, width: int) -> None:
+        """Read what two columns have in a group, of so many bytes each: a power of two of words."""
+        count = 2 * self.form.scales_of_group * width // 4
+        for first in range(0, count, 4):
+            names = ", ".join(f"{name}_{first + i}" for i in range(min(count - first, 4)))
+            words = {1: "one", 2: "two"}.get(count, "four")
+            self.say(f"{names} = int4_mma.{words}_if({place} + {first * 4 // width}, there)")
 
-    def load(self, name: str, first: int, place: str, count: int = 4) -> None:
-        """Read words that lie side by side."""
-        names = [f"{name}{first + i}" for i in range(count)]
-        self.say(f"{', '.join(names)} = int4_mma.{'four' if count == 4 else 'two'}({place})")
-        self.read.append(names[0])
-
-    def row(self, j: int) -> None:
-        """The numbers of rows for a block; 0 past the end."""
+    def multiply(self, slot: int, step: str) -> None:
+        """All rows with a group, block by block, of which the sums are scaled."""
+        form, is_half = self.form, self.is_half
+        self.say(f"group = ({step}) * {form.warps} + warp", "there = group < many")
+        self.say(f"term = tl.minimum(group, many - 1) * {BLOCK * form.each}")
         for m in self.eights:
-            names = ", ".join(f"x{m}_{j}_{i}" for i in range(4 if self.is_half else 12))
-            words = [f"y{m}_{j}_{i}" for i in range(4 if self.is_half else 8)]
-            for i in range(0, len(words), 4):
-                self.load(f"y{m}_{j}_", i, f"row{m} + (block{j} * 32 + {i})")
-            if not self.form.is_even:
-                self.say(*(f"{word} = tl.where(there{j}, {word}, 0)" for word in words))
-            self.say(f"{names} = int4_mma.pairs_of_{'halves' if self.is_half else 'singles'}({', '.join(words)})")
+            for j in range(form.each):
+                self.row(m, j)
+        zero = form.zero
+        ends = [1024 + zero, -64 - zero] if is_half else [128 + zero] * 2
+        zeros = ", ".join(str(_twice(end, is_wide=not is_half)) for end in ends)
+        unpack, kind = ("halves", "tl.float16") if is_half else ("wide_halves", "tl.bfloat16")
+        for j in range(form.each):
+            by = min(j // form.shared, form.scales_of_group - 1)
+            self.scale(slot, by)
+            if form.has_zeros:
+                zeros = self.zeros(slot, by)
+            for half in (0, 1):
+                names = ", ".join(f"{letter}{half}" for letter in "abcd")
+                self.say(f"{names} = int4_mma.{unpack}(word{slot}_{2 * j + half}, {zeros})")
+            for m in self.eights:
+                before = "none, none, none, none"
+                for part in range(1 if is_half else 3):
+                    for half in (0, 1):
+                        weights = f"a{half}, b{half}, c{half}, d{half}"
+                        first = 4 * part + 2 * half
+                        rows = f"x{m}_{j}_{first}, x{m}_{j}_{first + 1}"
+                        self.say(f"p0, p1, p2, p3 = int4_mma.product({before}, {weights}, {rows}, {kind})")
+                        before = "p0, p1, p2, p3"
+                totals = [f"total{m}_{i}" for i in range(4)]
+                self.say(*(f"{total} = arithmetic.fma(p{i}, s{i // 2}, {total})" for i, total in enumerate(totals)))
 
-    def scales(self, k: int) -> None:
-        """The scales of a column's blocks."""
-        form, each = self.form, self.each
-        if form.has_lines and form.scales is DataType.FLOAT16:
-            self.load(f"q{k}_", 0, f"scale{k} + block", each // 2)
-            for j in range(each):
-                bits = f"(q{k}_{j // 2} >> 16)" if j % 2 else f"q{k}_{j // 2}"
-                self.say(f"s{k}_{j} = {bits}.to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32)")
-        elif form.has_lines:
-            for j in range(0, each, 4):
-                self.load(f"q{k}_", j, f"scale{k} + (block + {j})")
-            self.say(*(f"s{k}_{j} = q{k}_{j}.to(tl.float32, bitcast=True)" for j in range(each)))
-        else:
-            for j in range(each):
-                by = f"block{j}" if form.shared == 1 else f"block{j} // {form.shared}"
-                self.say(f"s{k}_{j} = tl.load(scale{k} + ({by}).to(tl.int64) * strides_scale[1]).to(tl.float32)")
-        if not form.is_even:
-            self.say(*(f"s{k}_{j} = tl.where(there{j}, s{k}_{j}, 0.0)" for j in range(each)))
+    def row(self, m: int, j: int) -> None:
+        """The numbers of eight rows for a block."""
+        words = [f"x{m}_{j}_{i}" for i in range(4)] if self.is_half else [f"y{i}" for i in range(8)]
+        for i in range(0, len(words), 4):
+            self.say(f"{', '.join(words[i : i + 4])} = int4_mma.{self.read}(row{m} + (term + {BLOCK * j + i}))")
+        if not self.form.is_even:  # infinity by a scale of 0 would be NaN
+            self.say(*(f"{word} = tl.where(there, {word}, 0)" for word in words))
+        if not self.is_half:
+            parts = ", ".join(f"x{m}_{j}_{i}" for i in range(12))
+            self.say(f"{parts} = int4_mma.pairs_of_singles({', '.join(words)})")
 
-    def zeros(self, k: int) -> None:
-        """The zero points of a column's blocks, as the numbers are that they are taken off."""
+    def scale(self, slot: int, by: int) -> None:
+        """The scales of a block's two columns."""
+        for k in (0, 1):
+            if self.form.scales is DataType.FLOAT16:
+                bits = f"(scale{slot}_{by} >> {16 * k}).to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32)"
+            else:
+                bits = f"scale{slot}_{2 * by + k}.to(tl.float32, bitcast=True)"
+            self.say(f"s{k} = {bits}")
+
+    def zeros(self, slot: int, by: int) -> str:
+        """The zero points of a block's two columns, as the numbers are that they are taken off."""
         whole = _twice(1024) if self.is_half else _twice(128, is_wide=True)
-        for j in range(self.each):
-            by = f"block{j}" if self.form.shared == 1 else f"block{j} // {self.form.shared}"
-            place = f"zero{k} + ({by}).to(tl.int64) * strides_zero[1]"
-            self.say(f"z{k}_{j} = tl.load({place}).to(tl.int32) * 0x10001 + {whole}")
+        self.say(*(f"z{k} = (zero{slot}_{by} >> {16 * k} & 0xFFFF) * 0x10001 + {whole}" for k in (0, 1)))
+        return "z0, int4_mma.below(z1)" if self.is_half else "z0, z1"
 
     def finish(self, m: int, i: int) -> None:
         """The results of the sums of columns g or g + 8 with the even rows of eight, or the odd ones."""
@@ -244,52 +235,167 @@ def _twice(number: int, *, is_wide: bool = False) -> int:
     return both - 2**32 if both >= 2**31 else both
 
 
+# Prepacking: 16 columns by 64 terms are 128 words side by side, four of each thread of a warp.
+
+
+WEIGHTS, SCALES, ZEROS = "weights of mma", "scales of mma", "zero points of mma"
+"""The names of layouts that are made ahead."""
+BYTE = DataType.UINT8
+
+
+def _packed_weights(view: View, apart: int, tiles: int, pairs: int, *, is_signed: bool) -> Map:
+    """The bytes as threads have them: a word for each `mma`, in which weights of columns g and g + 8 lie side by side.
+
+    A thread has eight neighbours along the sum of each column, four for an `mma`; a word's halves are neighbours.
+    """
+    # By tile, pair of blocks, column, thread of four, block, `mma`, neighbour, and which two of the four.
+    sizes = (tiles, pairs, 8, 4, 2, 2, 2, 2)
+    strides = (TILE * apart, BLOCK, apart, 4, 16, 2, 0, 1)
+    both = [replace(view, sizes=sizes, strides=strides, offset=view.offset + k * 8 * apart) for k in (0, 1)]
+    shift = coordinate(6).to(BYTE) * 4
+    first, second = ((load(k, BYTE) >> shift) & 15 for k in (0, 1))
+    packed = first | (second * 16)
+    target = View(WEIGHTS, BYTE, sizes, packed_strides(sizes))
+    return Map(tuple(both), target, packed ^ 0x88 if is_signed else packed)
+
+
+def _packed_numbers(name: str, view: View, strides: tuple[int, int], sizes: tuple[int, int, int], of: DataType) -> Map:
+    """Scales or zero points of so many tiles, groups, and blocks of a group; of columns g and g + 8 side by side."""
+    (apart, along), (tiles, groups, each) = strides, sizes
+    shape = (tiles, groups, 8, each, 2)
+    source = replace(view, sizes=shape, strides=(TILE * apart, each * along, apart, along, 8 * apart))
+    target, number = View(name, of, shape, packed_strides(shape)), load(0, view.data_type)
+    return Map((source,), target, number if view.data_type is of else number.to(of))
+
+
 # Products of a few rows with weights of 4 bits on tensor cores, planned.
 
 
-WORDS = 4
-"""Of 32 weights."""
-MOST_WARPS = 2 if IS_INTERPRETED else 8
 LEAST_ROWS = {DataType.FLOAT16: 1, DataType.FLOAT32: 3}
-"""Below, threads multiply one by one: a row of FLOAT32 by 4096^2 takes 5.8 us so on a H200, and here 12.1, as all are
-taken apart; one of FLOAT16 6.6 to 8.4, and here 5.4."""
+"""Below, threads multiply one by one, as FLOAT32 is taken apart here: a row of it by 4096^2 takes 5.7 us so on a
+H200."""
 
 
-def takes_int4_mma(
-    found: Weights, form: WeightsForm, lefts: Sequence[Expr], strides: Sequence[tuple[int, ...]],
-    units: int, block: int, figures: Figures,
-) -> bool:  # fmt: skip
-    """From Hopper on, 4 bits, rows as they are, of 16 bytes' multiples: FLOAT16, or 3 of FLOAT32 and more."""
-    left, source = lefts[0], found.left.args[0] if found.left.op == "cast" else found.left
-    if form.bits != 4 or len(lefts) > 1 or source is not left or units % WORDS or block % WORDS:
-        return False
-    if left.type not in LEAST_ROWS or form.rows < LEAST_ROWS[left.type] or form.by_block != (False,):
-        return False
-    is_known = IS_INTERPRETED or figures.target.arch >= HOPPER
-    apart = strides[2 + found.right.has_zeros][0] * left.type.size_in_bytes
-    is_aligned = apart % ALIGNMENT == 0 and strides[0][0] % WORDS == 0
-    return is_known and is_aligned and form.zero == int(form.zero) and 0 <= form.zero < 128
+@dataclass(frozen=True, slots=True)
+class Int4MmaProgram(Program):
+    """A product by constant weights, planned."""
+
+    value: Expr
+    fold: Expr
+    rests: tuple[Expr, ...]
+    form: Int4MmaForm
+    numbers: Numbers
+    kinds: tuple[str, ...]
+    left: int
+    """The pointer to rows."""
+    steps: tuple[int, ...]
+    """From row to row, in bytes."""
+    programs: int
+    bases: Bases
+    figures: Figures
+    layouts: Mapping[str, Map] = field(default_factory=dict)
+    """Weights, their scales and zero points, packed ahead."""
+    kernels: dict[bool, Kernel] = field(default_factory=dict, repr=False, metadata=FILLED)
+    """By whether rows are aligned, made when they are first asked for."""
+
+    @classmethod
+    def plan(cls, primitive: Reduce, figures: Figures, constants: frozenset[str]) -> Int4MmaProgram | None:
+        """For up to 16 rows as they are, by whole tiles of constant weights; None for others."""
+        primitive = replace(primitive, value=rewrite(expand(primitive.value), bounded))
+        found, value = match_weights(primitive), primitive.value
+        planned = None if found is None else form_of(primitive, found)
+        if found is None or planned is None or not _is_known(figures):
+            return None
+        of, lefts, rests, (rows, columns), units, block = planned
+        left, source = lefts[0], found.left.args[0] if found.left.op == "cast" else found.left
+        if of.bits != 4 or source is not left or len(lefts) > 1 or of.by_block != (False,):
+            return None
+        if left.type not in LEAST_ROWS or of.rows < LEAST_ROWS[left.type] or not 0 <= of.zero < 128:
+            return None
+        leaves = [node for node in (found.right.byte, found.right.scale, found.right.zero) if node is not None]
+        leaves = [node for node in leaves if node.op == "load"]
+        views = [primitive.sources[int(node.value)] for node in (*leaves, left, *rests)] + [primitive.target]
+        packed = views[: len(leaves)]
+        blocks, shared, zero = units * 8 // BLOCK, block * 8 // BLOCK, int(of.zero)
+        each = next((each for each in (4, 2) if _divides(each, blocks, shared)), 0)
+        if not each or block * 8 % BLOCK or zero != of.zero or columns.count % TILE:
+            return None
+        names = [view.tensor for view in primitive.sources]
+        if any(view.tensor not in constants or names.count(view.tensor) > 1 for view in packed):
+            return None
+        if any(node.op in ("coordinate", "fetch") for node in walk(value, known=(found.fold,))):
+            return None
+        scale = found.right.scale.type
+        assert isinstance(units, int) and scale is not None  # noqa: S101, PT018 - for type checkers: weights have sizes
+        tiles, groups, programs = columns.count // TILE, blocks // each, columns.count // TILE
+        warps, depth = _cut(programs, groups, of.rows, left.type, figures)
+        form = Int4MmaForm(
+            rows=of.rows, warps=warps, depth=depth, is_short=groups <= warps * depth,
+            is_even=groups % (warps * depth) == 0, each=each, kind=left.type,
+            zero=zero, shared=shared, scales=scale, has_zeros=found.right.has_zeros,
+        )  # fmt: skip
+        seen = [replace(view, offset=offset) for view, offset in zip(packed, columns.offsets, strict=False)]
+        apart = [sum(columns.strides[k]) for k in range(len(packed))]
+        layouts = {
+            WEIGHTS: _packed_weights(seen[0], apart[0], tiles, blocks // 2, is_signed=found.right.data_type.is_signed)
+        }
+        cut = tiles, blocks // shared // form.scales_of_group, form.scales_of_group
+        first = len(primitive.sizes) - primitive.depth
+        for k, (name, to) in enumerate(((SCALES, scale), (ZEROS, DataType.UINT16))[: len(packed) - 1], 1):
+            along = sum(packed[k].strides[first : first + 1])
+            layouts[name] = _packed_numbers(name, seen[k], (apart[k], along), cut, to)
+        strides = [(sum(rows.strides[k]), sum(columns.strides[k])) for k in range(len(packed), len(views))]
+        given = [bits_of(node) for node in walk(value) if node.op == "given"]
+        others = bases_of(views[len(packed) :], columns.offsets[len(packed) :])
+        program = cls(
+            value, found.fold, tuple(rests), form, (columns.count, groups, *strides, *given),
+            ("i32", *(kind_of(layout.target.data_type) for layout in [*layouts.values()][1:]),
+             *(kind_of(view.data_type) for view in views[len(packed) :])),
+            len(packed), (strides[0][0] * left.type.size_in_bytes,), programs,
+            (*((name, 0) for name in layouts), *others), figures, layouts,
+        )  # fmt: skip
+        program.kernel(is_aligned=True).prepare()
+        return program
+
+    def kernel(self, *, is_aligned: bool) -> Kernel:
+        """The kernel for rows that are aligned, or any."""
+        if is_aligned not in self.kernels:
+            made = emit_int4_mma(self.value, self.fold, self.rests, self.form, is_aligned=is_aligned)
+            warps, figures = self.form.warps, self.figures
+            self.kernels[is_aligned] = Kernel(
+                made, self.kinds, self.numbers, {}, self.programs, warps, figures, fuses=False
+            )
+        return self.kernels[is_aligned]
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in."""
+        addresses = [places[tensor] + offset for tensor, offset in self.bases]
+        is_aligned = not any(number % ALIGNMENT for number in (addresses[self.left], *self.steps))
+        return self.kernel(is_aligned=is_aligned).launch(addresses)
 
 
-def int4_mma_kernel_of(
-    primitive: Reduce, found: Weights, form: WeightsForm, leaves: tuple[Expr, Sequence[Expr]], numbers: Numbers,
-    kinds: Sequence[str], block: int, figures: Figures,
-) -> Kernel:  # fmt: skip
-    """The kernel, which takes what that of `WeightOnlyProgram` does."""
-    columns, units, _, scales = numbers[:4]
-    assert isinstance(columns, int) and isinstance(units, int)  # noqa: S101, PT018 - for type checkers: neither is a tuple
-    left, rests = leaves
-    blocks = units // WORDS
-    assert left.type is not None  # noqa: S101 - for type checkers: rows are FLOAT16 or FLOAT32
-    each = EACH[left.type]
-    warps = min(ceil_power(-(-blocks // each)), MOST_WARPS)
-    scale = found.right.scale.type
-    assert scale is not None and isinstance(scales, tuple)  # noqa: S101, PT018 - for type checkers: they are
-    is_aligned = scales[1] == 1 and scales[0] * scale.size_in_bytes % ALIGNMENT == 0
-    made = emit_int4_mma(primitive.value, found, rests, Int4MmaForm(
-        rows=form.rows, warps=warps, kind=left.type, flip=form.flip, zero=int(form.zero),
-        shared=block // WORDS, is_even=blocks % (each * warps) == 0, scales=scale,
-        has_lines=is_aligned and block == WORDS and blocks % each == 0, has_zeros=found.right.has_zeros,
-    ))  # fmt: skip
-    programs = -(-columns // 16)
-    return Kernel(made, tuple(kinds), numbers, {}, programs, warps, figures, fuses=False)
+def _is_known(figures: Figures) -> bool:
+    return IS_INTERPRETED or bool(figures.target.arch >= HOPPER)
+
+
+def _divides(each: int, blocks: int, shared: int) -> bool:
+    """Whether groups of so many blocks come out even, with their scales."""
+    return blocks % each == 0 and (each % shared == 0 or shared % each == 0)
+
+
+def _cut(programs: int, groups: int, rows: int, kind: DataType, figures: Figures) -> tuple[int, int]:
+    """Warps, and how many of a warp's groups are on their way at once.
+
+    Programs on the same multiprocessor are ready before their turn: where there are few, each asks for more at once.
+    """
+    if IS_INTERPRETED:
+        warps, depth = 2, 2
+    elif programs <= figures.multiprocessors:
+        warps, depth = 8, 3
+    elif programs <= 2 * figures.multiprocessors:
+        warps, depth = 8, 1
+    else:
+        warps, depth = 4, 2
+    warps = min(warps, ceil_power(groups))
+    is_large = rows > 8 or kind is DataType.FLOAT32
+    return warps, min(1 if is_large else depth, -(-groups // warps))

@@ -8,7 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def halves(word, zero, zero_below):
-    """The weights of a word less a zero point, exactly: four pairs of FLOAT16.
+    """The weights of a word less zero points, exactly: four pairs of FLOAT16, by turns of two columns.
 
     1024 has its ones in the last bit of a FLOAT16, so that bits set there are the number; those 4 places above are 16
     times as much. `zero` is 1024 more than the zero point, twice, and `zero_below` 64 more than it, negated.
@@ -51,8 +51,8 @@ def below(zero):
 
 
 @triton.jit
-def wide_halves(word, zero):
-    """The same of bfloat16, which has FLOAT32's exponents: `zero` is 128 more than the zero point, twice."""
+def wide_halves(word, zero, other):
+    """The same of bfloat16, which has FLOAT32's exponents: 128 more than the zero points, twice."""
     return tl.inline_asm_elementwise(
         """
         {
@@ -65,13 +65,13 @@ def wide_halves(word, zero):
         lop3.b32 c, two, 0x000F000F, 0x43004300, 0xEA;
         lop3.b32 d, three, 0x000F000F, 0x43004300, 0xEA;
         sub.rn.bf16x2 $0, a, $5;
-        sub.rn.bf16x2 $1, b, $5;
+        sub.rn.bf16x2 $1, b, $6;
         sub.rn.bf16x2 $2, c, $5;
-        sub.rn.bf16x2 $3, d, $5;
+        sub.rn.bf16x2 $3, d, $6;
         }
         """,
-        "=&r,=&r,=&r,=&r,r,r",
-        [word, zero],
+        "=&r,=&r,=&r,=&r,r,r,r",
+        [word, zero, other],
         dtype=(tl.int32, tl.int32, tl.int32, tl.int32),
         is_pure=False,
         pack=1,
@@ -117,12 +117,46 @@ def four(place):
 
 
 @triton.jit
-def two(place):
-    """Two words, at a multiple of 8 bytes."""
+def four_if(place, there):
+    """Four words of weights or scales, each read once; 0 where they are not there.
+
+    No `ld.global.nc`, which the assembler moves behind the wait for the kernel before.
+    """
     return tl.inline_asm_elementwise(
-        "ld.global.v2.b32 {$0, $1}, [$2];",
-        "=r,=r,l",
-        [place.to(tl.int64)],
+        """
+        {
+        .reg .pred there;
+        setp.ne.b32 there, $5, 0;
+        mov.b32 $0, 0;
+        mov.b32 $1, 0;
+        mov.b32 $2, 0;
+        mov.b32 $3, 0;
+        @there ld.global.L1::no_allocate.L2::256B.v4.b32 {$0, $1, $2, $3}, [$4];
+        }
+        """,
+        "=&r,=&r,=&r,=&r,l,r",
+        [place.to(tl.int64), there.to(tl.int32)],
+        dtype=(tl.int32, tl.int32, tl.int32, tl.int32),
+        is_pure=False,
+        pack=1,
+    )
+
+
+@triton.jit
+def two_if(place, there):
+    """Two, at a multiple of 8 bytes."""
+    return tl.inline_asm_elementwise(
+        """
+        {
+        .reg .pred there;
+        setp.ne.b32 there, $3, 0;
+        mov.b32 $0, 0;
+        mov.b32 $1, 0;
+        @there ld.global.L1::no_allocate.v2.b32 {$0, $1}, [$2];
+        }
+        """,
+        "=&r,=&r,l,r",
+        [place.to(tl.int64), there.to(tl.int32)],
         dtype=(tl.int32, tl.int32),
         is_pure=False,
         pack=1,
@@ -130,51 +164,46 @@ def two(place):
 
 
 @triton.jit
-def turned(a, b, c, d, within):
-    """Four words of each of four neighbours, of which each then has those of one place."""
+def one_if(place, there):
+    """One."""
     return tl.inline_asm_elementwise(
         """
         {
-        .reg .pred odd, high;
-        .reg .b32 bit, a, b, c, d, x, y;
-        and.b32 bit, $8, 1;
-        setp.ne.b32 odd, bit, 0;
-        and.b32 bit, $8, 2;
-        setp.ne.b32 high, bit, 0;
-        selp.b32 x, $4, $5, odd;
-        selp.b32 y, $6, $7, odd;
-        shfl.sync.bfly.b32 x, x, 1, 0x1f, 0xffffffff;
-        shfl.sync.bfly.b32 y, y, 1, 0x1f, 0xffffffff;
-        selp.b32 a, x, $4, odd;
-        selp.b32 b, $5, x, odd;
-        selp.b32 c, y, $6, odd;
-        selp.b32 d, $7, y, odd;
-        selp.b32 x, a, c, high;
-        selp.b32 y, b, d, high;
-        shfl.sync.bfly.b32 x, x, 2, 0x1f, 0xffffffff;
-        shfl.sync.bfly.b32 y, y, 2, 0x1f, 0xffffffff;
-        selp.b32 $0, x, a, high;
-        selp.b32 $2, c, x, high;
-        selp.b32 $1, y, b, high;
-        selp.b32 $3, d, y, high;
+        .reg .pred there;
+        setp.ne.b32 there, $2, 0;
+        mov.b32 $0, 0;
+        @there ld.global.L1::no_allocate.b32 $0, [$1];
         }
         """,
-        "=&r,=&r,=&r,=&r,r,r,r,r,r",
-        [a, b, c, d, within],
-        dtype=(tl.int32, tl.int32, tl.int32, tl.int32),
+        "=&r,l,r",
+        [place.to(tl.int64), there.to(tl.int32)],
+        dtype=tl.int32,
         is_pure=False,
         pack=1,
     )
 
 
-# Rows
+@triton.jit
+def four_apart(place):
+    """Four words, at a multiple of an element's bytes."""
+    if place.dtype.element_ty.primitive_bitwidth == 32:
+        words = place.to(tl.pointer_type(tl.int32))
+        return tl.load(words), tl.load(words + 1), tl.load(words + 2), tl.load(words + 3)
+    else:
+        halves = place.to(tl.pointer_type(tl.int16))
+        return _word_at(halves), _word_at(halves + 2), _word_at(halves + 4), _word_at(halves + 6)
 
 
 @triton.jit
-def paired(word, other, SELECTOR: tl.constexpr):
-    """A half of each of two words."""
+def _word_at(halves):
+    return (tl.load(halves).to(tl.int32) & 0xFFFF) | (tl.load(halves + 1).to(tl.int32) << 16)
+
+
+@triton.jit
+def paired(word, other):
+    """The high half of each of two words."""
     return tl.inline_asm_elementwise(
-        "prmt.b32 $0, $1, $2, $3;", "=r,r,r,r", [word, other, SELECTOR], dtype=tl.int32, is_pure=False, pack=1
+        "prmt.b32 $0, $1, $2, 0x7632;", "=r,r,r", [word, other], dtype=tl.int32, is_pure=False, pack=1
     )
 
 
@@ -203,18 +232,19 @@ def _pair(low, high, zero, WIDE: tl.constexpr):
 
 
 @triton.jit
-def _pairs(word, less, WIDE: tl.constexpr):
+def _pairs(word, less, other, WIDE: tl.constexpr):
     return (
         _pair(word, word >> 16, less, WIDE),
-        _pair(word >> 4, word >> 20, less, WIDE),
+        _pair(word >> 4, word >> 20, other, WIDE),
         _pair(word >> 8, word >> 24, less, WIDE),
-        _pair(word >> 12, word >> 28, less, WIDE),
+        _pair(word >> 12, word >> 28, other, WIDE),
     )
 
 
 @triton.jit
 def plain_halves(word, zero, zero_below):
-    return _pairs(word, -_number(zero_below + tl.zeros_like(word), tl.float16) - 64, False)
+    less = _number(zero + tl.zeros_like(word), tl.float16) - 1024
+    return _pairs(word, less, -_number(zero_below + tl.zeros_like(word), tl.float16) - 64, False)
 
 
 @triton.jit
@@ -225,8 +255,9 @@ def plain_below(zero):
 
 
 @triton.jit
-def plain_wide_halves(word, zero):
-    return _pairs(word, _number(zero + tl.zeros_like(word), tl.bfloat16) - 128, True)
+def plain_wide_halves(word, zero, other):
+    less = _number(zero + tl.zeros_like(word), tl.bfloat16) - 128
+    return _pairs(word, less, _number(other + tl.zeros_like(word), tl.bfloat16) - 128, True)
 
 
 @triton.jit
@@ -261,39 +292,40 @@ def plain_four(place):
 
 
 @triton.jit
-def plain_two(place):
+def plain_four_if(place, there):
     words = place.to(tl.pointer_type(tl.int32))
-    return tl.load(words), tl.load(words + 1)
+    return (
+        _plain_at(words, there),
+        _plain_at(words + 1, there),
+        _plain_at(words + 2, there),
+        _plain_at(words + 3, there),
+    )
 
 
 @triton.jit
-def plain_turned(a, b, c, d, within):
-    words = tl.reshape(tl.join(tl.join(a, c), tl.join(b, d)), (a.shape[0] // 4, 4, 4))
-    even, odd = tl.split(tl.reshape(tl.permute(words, (0, 2, 1)), (a.shape[0], 2, 2)))
-    first, third = tl.split(even)
-    second, fourth = tl.split(odd)
-    return first, second, third, fourth
+def plain_two_if(place, there):
+    words = place.to(tl.pointer_type(tl.int32))
+    return _plain_at(words, there), _plain_at(words + 1, there)
 
 
 @triton.jit
-def plain_paired(word, other, SELECTOR: tl.constexpr):
-    if SELECTOR == 0x5410:
-        return (word & 0xFFFF) | (other << 16)
-    else:
-        return ((word >> 16) & 0xFFFF) | (other & -65536)
+def plain_one_if(place, there):
+    return _plain_at(place.to(tl.pointer_type(tl.int32)), there)
+
+
+@triton.jit
+def _plain_at(words, there):
+    return tl.load(words, mask=there, other=0)
+
+
+@triton.jit
+def plain_paired(word, other):
+    return ((word >> 16) & 0xFFFF) | (other & -65536)
 
 
 if triton.knobs.runtime.interpret:
     halves, below, wide_halves, product = plain_halves, plain_below, plain_wide_halves, plain_product
-    four, two, turned, paired = plain_four, plain_two, plain_turned, plain_paired
-
-LOW, HIGH = tl.constexpr(0x5410), tl.constexpr(0x7632)
-
-
-@triton.jit
-def pairs_of_halves(a, b, c, d):
-    """Eight FLOAT16 as pairs of which one is four places after the other."""
-    return paired(a, c, LOW), paired(a, c, HIGH), paired(b, d, LOW), paired(b, d, HIGH)
+    four, four_if, two_if, one_if, paired = plain_four, plain_four_if, plain_two_if, plain_one_if, plain_paired
 
 
 @triton.jit
@@ -308,7 +340,7 @@ def cut(bits):
 
 @triton.jit
 def pairs_of_singles(a, b, c, d, e, f, g, h):
-    """Eight FLOAT32 as three bfloat16 each, the last digits' first, in pairs as above."""
+    """Eight FLOAT32 as three bfloat16 each, the last digits' first, in pairs of neighbours."""
     a1, a2 = cut(a)
     b1, b2 = cut(b)
     c1, c2 = cut(c)
@@ -318,9 +350,9 @@ def pairs_of_singles(a, b, c, d, e, f, g, h):
     g1, g2 = cut(g)
     h1, h2 = cut(h)
     return (
-        paired(a2, e2, HIGH), paired(b2, f2, HIGH), paired(c2, g2, HIGH), paired(d2, h2, HIGH),
-        paired(a1, e1, HIGH), paired(b1, f1, HIGH), paired(c1, g1, HIGH), paired(d1, h1, HIGH),
-        paired(a, e, HIGH), paired(b, f, HIGH), paired(c, g, HIGH), paired(d, h, HIGH),
+        paired(a2, b2), paired(c2, d2), paired(e2, f2), paired(g2, h2),
+        paired(a1, b1), paired(c1, d1), paired(e1, f1), paired(g1, h1),
+        paired(a, b), paired(c, d), paired(e, f), paired(g, h),
     )  # fmt: skip
 
 

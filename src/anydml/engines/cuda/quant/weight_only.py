@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.common.dialect import bits_of
 from anydml.engines.common.program import Program
-from anydml.engines.common.routes import Route, always, choose
-from anydml.engines.common.tiles import ALIGNMENT, ceil_power
+from anydml.engines.common.tiles import ceil_power
 from anydml.engines.cuda.codegen.expressions import TRITON, bounded, function_of, given_text
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
-from anydml.engines.cuda.quant.int4_mma import int4_mma_kernel_of, takes_int4_mma
 from anydml.engines.cuda.rows.reduce import ReduceProgram
 from anydml.ir.blocked_weights import match_weights
 from anydml.ir.loops import Loops, simplify
@@ -160,7 +158,7 @@ def _finish(value: Expr, fold: Expr, rests: Sequence[Expr], given: Mapping[Expr,
 WORD = 4
 """Bytes."""
 MOST_ROWS, MOST_MULTIPLIED = 8, 16
-"""Of a program, each with sums of its own: where threads multiply one by one, and where tensor cores do."""
+"""Of a program, each with sums of its own, and of a product: more are halved, where tensor cores do not take them."""
 
 
 COLUMNS = 4 if IS_INTERPRETED else 8
@@ -176,18 +174,6 @@ def _cut(rows: int, words: int) -> tuple[int, int]:
     threads = 8 if IS_INTERPRETED else 128 if rows <= 2 else 64
     tile = min(ceil_power(words), threads)
     return tile, min(-(-words // tile), 4 if rows == 1 else 2 if 2 < rows <= 4 else 1)
-
-
-TENSOR_CORES = Route(
-    "int4 mma",
-    takes_int4_mma,
-    measured="1, 4 and 8 rows of FLOAT16 by 4096^2 take 5.5, 6.0 and 6.5 us, and one by one 7.8, 12.7 and 20.7 (H200)",
-)
-WAYS = (
-    TENSOR_CORES,
-    Route("words as read", always, measured="1 row of FLOAT32 by 4096^2 takes 5.8 us so, and 12.1 by int4 mma (H200)"),
-)
-"""Who multiplies: tensor cores, or threads one by one."""
 
 
 class WeightStep(NamedTuple):
@@ -209,10 +195,6 @@ class WeightOnlyProgram(Program):
     """The weights' first."""
     primitive: Reduce
     figures: Figures
-    fast: Kernel | None = None
-    """On tensor cores."""
-    wide: tuple[int, ...] = ()
-    """The pointers that must be multiples of 16 bytes for it."""
 
     @classmethod
     def plan(cls, primitive: Reduce, figures: Figures) -> WeightOnlyProgram | None:
@@ -221,7 +203,7 @@ class WeightOnlyProgram(Program):
         found, value = match_weights(primitive), primitive.value
         if found is None or primitive.checks or not all(primitive.sizes):
             return None
-        planned = _form(primitive, found)
+        planned = form_of(primitive, found)
         if planned is None:
             return None
         form, lefts, rests, loops, units, block = planned
@@ -250,19 +232,13 @@ class WeightOnlyProgram(Program):
             warps, programs = max(tile // 32, 1), -(-columns.count // COLUMNS)
             constants = {"TILE": WeightStep(COLUMNS, tile, block)}
             kernel = Kernel(made, tuple(kinds), numbers, constants, programs, warps, figures, fuses=False)
-        fast = None
-        if choose(WAYS, found, form, lefts, strides, units, block, figures) is TENSOR_CORES:
-            fast = int4_mma_kernel_of(primitive, found, form, (lefts[0], rests), numbers, kinds, block, figures)
-        best = fast or kernel
-        if best is not None:
-            best.prepare()
-        return cls(kernel, bases_of(views, columns.offsets), primitive, figures, fast, (0, 1, len(leaves)))
+        if kernel is not None:
+            kernel.prepare()
+        return cls(kernel, bases_of(views, columns.offsets), primitive, figures)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in; weights that do not begin with a word are taken apart as for any product."""
         addresses = [places[tensor] + offset for tensor, offset in self.bases]
-        if self.fast is not None and not any(addresses[k] % ALIGNMENT for k in self.wide):
-            return self.fast.launch(addresses)
         if addresses[0] % WORD:
             return ReduceProgram.plan(self.primitive, self.figures).bind(places)
         if self.kernel is not None:
@@ -298,7 +274,7 @@ def _halves(primitive: Reduce) -> list[Reduce]:
     return made
 
 
-def _form(
+def form_of(
     primitive: Reduce, found: Weights
 ) -> tuple[WeightsForm, list[Expr], list[Expr], tuple[Loops, Loops], int, int] | None:
     """The form of the kernel, the loads of the left factor and of the rest, the walks, units, units a block."""
