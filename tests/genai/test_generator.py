@@ -11,8 +11,9 @@ pytest.importorskip("onnx", reason="models are made with it")
 
 import anydml.genai as og
 from anydml.genai import generator
+from anydml.genai.decoder import Decoder
 from anydml.genai.last_rows import ROWS, rows_at, with_rows
-from anydml.genai.search import Draws, kept_tokens, penalise
+from anydml.genai.search import Draws, Search, kept_tokens, penalise
 from anydml.genai.search_options import SearchOptions
 from anydml.onnx.program import Program
 from anydml.onnx.read import read_model
@@ -110,6 +111,44 @@ def test_steps_on_a_device_are_the_same_launches(model: og.Model, monkeypatch: p
     assert [int(mask.sum()) for mask in given[1:]] == [5, 6, 7, 8, 9, 10, 11]
     assert {mask.shape for mask in given[1:]} == {(1, 12)}
     assert bound == [2]  # the first step is run, and the second bound when it has been
+
+
+@pytest.mark.parametrize("options", [{}, {"min_length": 12}, {"batch_size": 2}, {"do_sample": True, "top_k": 1}])
+def test_the_likeliest_token_is_found_where_logits_are(
+    model: og.Model, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ends that are barred and sequences that have ended, as by logits on the host."""
+    torch = pytest.importorskip("torch", reason="PyTorch finds it on a GPU, and stands in for one here")
+    prompt = [PROMPT] * options.get("batch_size", 1)
+
+    def told() -> list[list[int]]:
+        made = start(model, prompt, **options)
+        while not made.is_done():
+            made.generate_next_token()
+        return [made.get_sequence(row).tolist() for row in range(len(prompt))]
+
+    wanted, found, likeliest = told(), list[Any](), Decoder._likeliest
+
+    def watched(self: Decoder, logits: Any, last: Any, barred: Any) -> Any:
+        found.append(list(barred))
+        return likeliest(self, torch.from_numpy(logits), last, barred)
+
+    monkeypatch.setattr(Decoder, "finds_likeliest", True)
+    monkeypatch.setattr(Decoder, "_likeliest", watched)
+    assert told() == wanted
+    assert found
+    assert any(found) == ("min_length" in options)
+
+
+def test_no_likeliest_token_is_taken_of_nan() -> None:
+    search = Search(SearchOptions(batch_size=2, max_length=4), [9], 0)
+    search.append(np.array([[1], [2]]))
+    with pytest.raises(RuntimeError, match="NaN"):
+        search.choose_likeliest(np.array([3, 4]), np.array([1.0, np.nan]))
+    assert search.length == 1
+    search.choose_likeliest(np.array([9, 4]), np.array([1.0, np.inf]))
+    search.choose_likeliest(np.array([5, 6]), np.array([np.nan, 0.0]))  # the first has ended
+    assert search.tokens[:, :3].tolist() == [[1, 9, 0], [2, 4, 6]]
 
 
 def test_a_mask_is_longer_only_where_its_length_chooses_nothing(tmp_path: Path, model: og.Model) -> None:

@@ -16,6 +16,7 @@ from anydml.genai.audio import lowpass, mel_filters, read_wave, resample
 from anydml.genai.batching import Batcher
 from anydml.onnx import program_cache
 from anydml.onnx.lower import trace
+from anydml.runtime.planning import Prepared
 from media_folders import BEGIN, FRAMES, MELS, RATE, WORDS, logits, make_speech, speech_config, speech_processor, wav
 
 if TYPE_CHECKING:
@@ -230,18 +231,26 @@ def test_what_was_said_can_be_said_again(made: tuple[Path, og.Model, dict[str, A
     assert finish(generator) == said
 
 
-def test_a_longer_sequence_is_not_traced_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A decoder's step sees every key: no mask of the length of the sequence is made for it."""
+def test_a_longer_sequence_is_not_planned_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decoder's step sees every key: no mask of the length of the sequence is made for it. Products with so many
+    columns, and copies of so many rows, are planned by few thresholds.
+    """
     make_speech(tmp_path, seed=5)
     model = og.Model(str(tmp_path))
     given = inputs(model, wav(sound()))
-    traced: list[int] = []
+    traced, planned = list[int](), list[int]()
+    plan = Prepared.plan
+
+    def planning(*arguments: Any, **options: Any) -> Any:
+        planned.append(generator.token_count())
+        return plan(*arguments, **options)
 
     def watch(source: Any, shapes: Any, *arguments: Any, **options: Any) -> Any:
         traced.append(generator.token_count())
         return trace.trace(source, shapes, *arguments, **options)
 
     monkeypatch.setattr(program_cache, "trace", watch)
+    monkeypatch.setattr(Prepared, "plan", planning)
     params = og.GeneratorParams(model)
     params.set_search_options(max_length=30, min_length=30)
     generator = og.Generator(model, params)
@@ -249,6 +258,7 @@ def test_a_longer_sequence_is_not_traced_anew(tmp_path: Path, monkeypatch: pytes
     finish(generator)
     assert [count for count in traced if count > 12] == []
     assert traced
+    assert [count for count in planned if count > 4] == [8, 9, 16]
 
 
 def test_texts_come_of_tokens(made: tuple[Path, og.Model, dict[str, Array]]) -> None:

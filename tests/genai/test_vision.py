@@ -15,11 +15,14 @@ import pytest
 pytest.importorskip("onnx", reason="models are made with it")
 pytest.importorskip("PIL.Image", reason="pictures are decoded with it")
 
+from click.testing import CliRunner
 from PIL import Image
 
 import anydml.genai as og
+from anydml.cli.app import app
+from anydml.genai.chat import Conversation
 from anydml.genai.images import CenterCrop, DecodeImage, Resize, decode, scale
-from genai_folders import BYTES
+from genai_folders import BYTES, make_folder
 from media_folders import IMAGE, LONGEST, make_vision, text_logits, vision_config, vision_processor, wav
 
 if TYPE_CHECKING:
@@ -382,6 +385,59 @@ def test_a_server_takes_pictures(made: Made, kind: str) -> None:
     expected.append((200, finish(start(model, plain, 5))[plain["input_ids"].as_numpy().size :]))
     bodies = [said(image_part(png(picture(90, 60, seed))), text) for seed in (0, 1)]
     assert answers(made, kind, *bodies, said(text)) == expected
+
+
+@pytest.mark.parametrize("kind", list(MARK))
+def test_a_conversation_shows_pictures(made: Made, kind: str, tmp_path: Path) -> None:
+    """Before a question, one in a later one; a question without goes on from what was taken in."""
+    model = made[kind][1]
+    for seed in (0, 1):
+        (tmp_path / f"{seed}.png").write_bytes(png(picture(90, 60, seed)))
+    params = og.GeneratorParams(model)
+    params.set_search_options(max_length=LONGEST)
+    talk, processor = Conversation(model, og.Tokenizer(model), params, limit=4), model.create_multimodal_processor()
+    taken, whole, held = list[int](), list[int](), list[bytes]()
+    for shown, question in ("0", "what?"), ("", "why?"), ("1", "and this?"):
+        if shown:
+            held.append(png(picture(90, 60, int(shown))))
+            talk.show(str(tmp_path / f"{shown}.png"))
+        answer = talk.ask(question, lambda _: None)
+        taken.append(answer.prompt)
+        prompt = talk.tokenizer.apply_chat_template(talk.messages[:-1])
+        given = processor(prompt, images=og.Images.open_bytes(*held))
+        whole.append(given["input_ids"].as_numpy().size)
+        expected = finish(start(model, given, 4))[whole[-1] :]
+        ends = set(model.config.eos_token_ids)
+        assert answer.text == talk.tokenizer.decode([one for one in expected if one not in ends])
+        assert talk.messages[-2]["content"].endswith(question)
+    assert (taken[0], taken[2]) == (whole[0], whole[2])
+    assert taken[1] <= whole[1] - whole[0]
+
+
+def test_a_picture_that_cannot_be_shown_is_told(made: Made, tmp_path: Path) -> None:
+    """A question with one that is no picture is taken back; a model of text takes none."""
+    (tmp_path / "no.png").write_bytes(b"no picture")
+    (tmp_path / "yes.png").write_bytes(png(picture(60, 60)))
+    path, text = str(made["gemma3"][0]), str(make_folder(tmp_path / "text"))
+    lines = f"/image\n/image {tmp_path}/gone.png\n/image {tmp_path}/no.png\nhi\nho\n"
+    found = CliRunner().invoke(app, ["chat", path, "--quiet", "--max-tokens", "1", "--max-length", "900"], input=lines)
+    assert found.exit_code == 0, found.output
+    told = found.stdout.splitlines()
+    assert "must be followed by the path" in told[0]
+    assert "there is no file" in told[1]
+    assert "files of PNG, JPEG" in told[2]
+    assert "Error" not in found.output
+    for folder, file, message in (
+        (path, "gone.png", "there is no file"),
+        (text, "yes.png", "of type 'llama', takes no pictures; ask in words"),
+    ):
+        refused = CliRunner().invoke(app, ["chat", folder, "--image", str(tmp_path / file)], input="hi\n")
+        assert refused.exit_code != 0
+        assert message in refused.stderr
+    shown = CliRunner().invoke(
+        app, ["chat", path, "--image", str(tmp_path / "yes.png"), "--max-tokens", "1"], input="hi"
+    )
+    assert int(shown.stdout.rsplit("[", 1)[1].split()[0]) > 256  # tokens in
 
 
 REQUESTS = [

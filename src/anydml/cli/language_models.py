@@ -69,6 +69,9 @@ def _params(model: Model, length: int | None, **options: Any) -> GeneratorParams
 @click.command()
 @_folder
 @click.option("--system", metavar="TEXT", help="What the model is told first.")
+@click.option(
+    "--image", "images", multiple=True, metavar="PATH", help="A picture before the first question; repeatable."
+)
 @click.option("--max-length", type=click.IntRange(2), help="The most tokens of the whole conversation.")
 @click.option("--max-tokens", type=click.IntRange(1), help="The most tokens of an answer.")
 @click.option("--temperature", type=float, help="Draw tokens, with this temperature; 0 takes the likeliest.")
@@ -82,6 +85,7 @@ def chat(
     device: str | None,
     threads: int | None,
     system: str | None,
+    images: tuple[str, ...],
     max_length: int | None,
     max_tokens: int | None,
     temperature: float | None,
@@ -94,12 +98,14 @@ def chat(
     """Talk with a language model in a folder of ONNX Runtime GenAI.
 
     Answers come token by token, with tokens a second and memory after them. Ctrl-C stops an answer and not the
-    program; /clear begins anew. Lines of a pipe are questions.
+    program; /clear begins anew; /image PATH shows a vision model a picture before the next question. Lines of a pipe
+    are questions.
 
     \b
     Examples:
       anydml chat FOLDER
       anydml chat FOLDER --device webgpu --temperature 0.7
+      anydml chat FOLDER --image photo.jpg
     """
     model = _load(folder, device, threads)
     from anydml.genai.chat import HELP, Conversation, converse, read_lines
@@ -108,6 +114,8 @@ def chat(
     sampling = {"temperature": temperature, "top_p": top_p, "top_k": top_k, "random_seed": seed}
     params = _params(model, max_length, repetition_penalty=repetition_penalty, **sampling)
     conversation = Conversation(model, Tokenizer(model), params, system, max_tokens)
+    for path in images:
+        conversation.show(path)
     is_terminal = sys.stdin.isatty()
     if is_terminal:
         click.echo(f"{model.type} on {model.session.device.name}; {HELP}")

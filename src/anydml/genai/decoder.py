@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+import itertools
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from anydml.arrays.cuda import load_torch
 from anydml.core.device_memory import memories
 from anydml.core.errors import Fault, printable, show
-from anydml.core.memory import HOST
+from anydml.core.memory import HOST, is_cuda
 from anydml.genai.encoders import Embedder
 from anydml.genai.last_rows import ROWS, rows_at
 from anydml.genai.log import log_arrays, tells
@@ -19,13 +21,15 @@ from anydml.onnxruntime.ort_value import OrtValue, on_host, placed
 from anydml.onnxruntime.type_names import dtype_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.genai.model import Cache, Model
     from anydml.onnxruntime.binding import IOBinding
 
     Array = np.ndarray[Any, Any]
 
+
+T = TypeVar("T")
 
 _PRESET = ("num_logits_to_keep", "onnx::Neg_67")
 """Inputs of some exports, in which 0 asks for the logits of every token."""
@@ -77,8 +81,8 @@ class Decoder:
         self._before: dict[str, Any] = {}
         """What caches of windows held before the last step, where that took in several tokens after others."""
         self._fed: dict[str, Any] = {}
-        self._places: dict[tuple[Any, ...], Any] = {}
-        """By name and shape, the arrays of a device that steps of one token are given: what is bound stays bound."""
+        self._places: dict[tuple[Any, ...], _Places] = {}
+        """By names and shapes, the arrays of a device that steps of one token are given: what is bound stays bound."""
         self._found: dict[str, Any] = {}
         self._reset()
 
@@ -123,6 +127,22 @@ class Decoder:
         new = tokens.shape[1]
         if not self.length and self._batch > 1 and self._keeps_ends and (counts := self._counts(tokens)).min() < new:
             return self._run_alone(tokens, counts)
+        return self._take_in(tokens, beams, self._last_logits)
+
+    @property
+    def finds_likeliest(self) -> bool:
+        """Whether the likeliest tokens are found where logits are, so that these need not come to the host."""
+        return is_cuda(self._memory)
+
+    def likeliest(self, tokens: Array, barred: Sequence[int]) -> tuple[Array, Array]:
+        """Take in a token of every sequence: of each the likeliest next one, but for those barred, and the largest of
+        all logits. Nothing has changed where this raises.
+        """
+        return self._take_in(tokens, None, functools.partial(self._likeliest, barred=barred))
+
+    def _take_in(self, tokens: Array, beams: Array | None, read: Callable[[Any, Array], T]) -> T:
+        """Take in tokens; gives what is read of the logits and the place of each sequence's last token."""
+        new = tokens.shape[1]
         if beams is not None and self.length and not np.array_equal(beams, np.arange(self.rows)):
             self._held = {cache.past: self._reordered(cache, beams) for cache in self.model.caches}
         mask, positions, last = self._masked(tokens[:: self._beams])
@@ -159,7 +179,7 @@ class Decoder:
         for label in ("model_output_shapes", "model_output_values"):
             if tells(label):
                 log_arrays(label, {name: on_host(value) for name, value in found.items()})
-        logits = self._last_logits(found[self._logits], self._each(last))
+        logits = read(found[self._logits], self._each(last))
         self._fed, self._found = fed, found
         self._hand_on(found)
         self._last_from = self.length
@@ -236,12 +256,15 @@ class Decoder:
         if not steps:
             return mask
         longer = min(max(_SHORTEST, 1 << (mask.shape[1] - 1).bit_length()), self._max_length)
-        return np.pad(mask, ((0, 0), (0, max(longer - mask.shape[1], 0))))
+        found = np.zeros((len(mask), max(longer, mask.shape[1])), mask.dtype)
+        found[:, : mask.shape[1]] = mask
+        return found
 
     def _stepping(self, rows: int) -> IOBinding:
         """What steps of so many rows are bound by."""
         if rows not in self._bindings:
-            self._bindings[rows] = self.model.session.io_binding()
+            self._bindings[rows] = binding = self.model.session.io_binding()
+            binding.keeps_layouts = True
         return self._bindings[rows]
 
     def copy_row(self, source: Decoder, row: int, from_row: int = 0) -> None:
@@ -255,7 +278,7 @@ class Decoder:
         self, fed: Mapping[str, Any], held: Mapping[str, Any], binding: IOBinding, *, steps: bool = False
     ) -> dict[str, Any]:
         if steps:
-            fed = {name: self._in_its_place(name, array) for name, array in fed.items()}
+            fed = self._in_their_places(fed)
         bound = binding.inputs
         for values in (held, fed):
             for name, value in values.items():
@@ -276,14 +299,12 @@ class Decoder:
                     binding.bind_ortvalue_output(name, OrtValue(value))
         return found
 
-    def _in_its_place(self, name: str, array: Any) -> Any:
-        """An input of a step, copied to where the last step's was, so that launches stay as they are."""
-        key = name, array.shape
-        if (found := self._places.get(key)) is None:
-            found = self._places[key] = placed(array, self._memory)
-        elif found is not array:
-            _write(found, array)
-        return found
+    def _in_their_places(self, fed: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs of a step, copied to where the last step's were, so that launches stay as they are."""
+        key = tuple((name, array.shape) for name, array in fed.items())
+        if (kept := self._places.get(key)) is None:
+            kept = self._places[key] = _Places(fed, self._memory)
+        return kept.take(fed)
 
     def _check_growth(self, found: Mapping[str, Any], length: int) -> None:
         """Refuse a model that says otherwise than its configuration."""
@@ -344,6 +365,16 @@ class Decoder:
         logits = np.asarray(on_host(found)).reshape(len(last), -1)[:, : self.model.vocab_size]
         return np.array(logits, np.float32)
 
+    def _likeliest(self, found: Any, last: Array, barred: Sequence[int]) -> tuple[Array, Array]:
+        torch = load_torch()
+        logits = found.reshape(len(last), -1)[:, : self.model.vocab_size]
+        most, likeliest = logits.max(1)
+        if barred:
+            places = torch.tensor(barred, device=logits.device)
+            likeliest = logits.index_fill(1, places, torch.finfo(logits.dtype).min).argmax(1)
+        both = on_host(torch.stack([most.double(), likeliest.double()]))  # one copy
+        return both[1].astype(np.int32), both[0]
+
     def _reordered(self, cache: Cache, beams: Array) -> Any:
         """A cache whose sequences are others': a beam may go on from its neighbour."""
         held = self._held[cache.past]
@@ -400,6 +431,37 @@ class Decoder:
             _write(held[name], part)
         fed = {**self._fed, ROWS: rows_at(np.tile(np.arange(shape[1]), (shape[0], 1)), shape[1])}
         return self._run(fed, held, self._binding)[self._logits]
+
+
+class _Places:
+    """Where a step's inputs lie on a device: those of the host beside one another, to be copied there at once."""
+
+    def __init__(self, fed: Mapping[str, Any], memory: str) -> None:
+        self._arrays = {name: placed(array, memory) for name, array in fed.items()}
+        self._parts: dict[str, Array] = {}
+        self._whole: tuple[Any, Array] | None = None
+        own = {name: array for name, array in fed.items() if type(array) is np.ndarray}
+        if not is_cuda(memory) or not own:
+            return
+        ends = list(itertools.accumulate((-(-array.nbytes // 16) * 16 for array in own.values()), initial=0))
+        whole = np.zeros(ends[-1], np.uint8)
+        there = placed(whole, memory)
+        for (name, array), at in zip(own.items(), ends, strict=False):
+            place = slice(at, at + array.nbytes)
+            self._parts[name] = whole[place].view(array.dtype).reshape(array.shape)
+            self._arrays[name] = there[place].view(self._arrays[name].dtype).reshape(array.shape)
+        self._whole = there, whole
+
+    def take(self, fed: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays there, with what others hold now."""
+        for name, part in self._parts.items():
+            part[...] = fed[name]
+        if self._whole is not None:
+            _write(*self._whole)
+        for name, array in fed.items():
+            if name not in self._parts and (found := self._arrays[name]) is not array:
+                _write(found, array)
+        return self._arrays
 
 
 def _cut(held: Any, cache: Cache, length: int) -> Any:

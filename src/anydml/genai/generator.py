@@ -233,7 +233,20 @@ class Generator(Loaded):
             rule = f"the sequence has max_length = {self._options.max_length} tokens"
             way_out = "ask is_done() before, or rewind_to() fewer tokens"
             raise refuse("Generator", "max_length", rule, way_out=way_out)
-        logits = self._compute().copy()
+        if self._chooses_there:
+            with told():
+                found = self._decoder.likeliest(search.tokens[:, search.length - 1 : search.length], search.barred)
+            search.choose_likeliest(*found)
+        else:
+            self._choose()
+        self._logits = None
+        self._tell_choice()
+        if self._guide is not None:
+            self._guide.take(search.next_tokens)
+
+    def _choose(self) -> None:
+        """Choose by logits on the host."""
+        search, logits = self._search, self._compute().copy()
         if tells("model_logits"):
             log_arrays("model_logits", {"logits": logits})
         if self._guide is not None:
@@ -241,10 +254,15 @@ class Generator(Loaded):
         if tells("generate_next_token"):
             log("generate_next_token", f"sequence length {search.length}, {self._options}")
         search.choose(logits)
-        self._logits = None
-        self._tell_choice()
-        if self._guide is not None:
-            self._guide.take(search.next_tokens)
+
+    @property
+    def _chooses_there(self) -> bool:
+        """Whether the next tokens are the likeliest after one more step, which the decoder's device can say."""
+        search, decoder = self._search, self._decoder
+        is_step = self._logits is None and not self._is_rewound and 0 < decoder.length == search.length - 1
+        is_plain = is_step and decoder.finds_likeliest and self._guide is None and self._options.is_greedy
+        is_long = decoder.length < self._long_from <= search.length and self._options.rows == 1
+        return is_plain and not is_long and not tells("model_logits") and not tells("generate_next_token")
 
     def _tell_choice(self) -> None:
         search = self._search

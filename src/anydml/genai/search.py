@@ -79,17 +79,20 @@ def penalise(logits: Array, tokens: Array, length: int, options: SearchOptions, 
         logits[followers[(followers >= 0) & (followers < len(logits))]] = LOWEST
 
 
-def check_logits(logits: Array, is_asked: Array) -> None:
-    """Refuse rows of which no token can be chosen; infinity becomes a number that is above all others."""
-    most = logits.max(1)[is_asked]
-    if np.isfinite(most).all():
-        return
+def check_most(most: Array) -> None:
+    """Refuse rows of which no token can be chosen, by the largest logit of each."""
     if np.isnan(most).any():
         way_out = "FLOAT16 overflows beyond 65,504: a folder of fp32 shows whether that is the cause"
         raise refuse("Generator", "logits", "logits must be numbers", "NaN", way_out)
     if np.isneginf(most).any():
         rule = "there must be a token whose logit is above -inf"
         raise refuse("Generator", "logits", rule, "none", "leave a token in set_logits, or widen the guidance")
+
+
+def check_logits(logits: Array, is_asked: Array) -> None:
+    """Refuse rows of which no token can be chosen; infinity becomes a number that is above all others."""
+    most = logits.max(1)[is_asked]
+    check_most(most)
     if np.isposinf(most).any():
         np.minimum(logits, _INFINITE, out=logits)
 
@@ -143,6 +146,21 @@ class Search:
             else:
                 chosen[row] = np.argmax(own)
             self._has_ended[row] = chosen[row] in self._ends
+        self._take(chosen)
+
+    @property
+    def barred(self) -> list[int]:
+        """The tokens that may not be chosen now: no end before min_length."""
+        return self._ends if self.length < self.options.min_length else []
+
+    def choose_likeliest(self, likeliest: Array, most: Array) -> None:
+        """Choose the likeliest token of each sequence that is not barred, given the largest of all logits."""
+        check_most(most[~self._has_ended])
+        chosen = np.where(self._has_ended, self._pad, likeliest).astype(np.int32)
+        self._has_ended |= np.isin(chosen, self._ends)
+        self._take(chosen)
+
+    def _take(self, chosen: Array) -> None:
         self.next_tokens = chosen
         if not self.has_ended:  # the token that ends the last sequence is in none, as GenAI has it
             self.tokens[:, self.length] = chosen

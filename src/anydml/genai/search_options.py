@@ -83,6 +83,12 @@ class SearchOptions:
         return self.do_sample and self.top_k != 1 and self.temperature != 0
 
     @property
+    def is_greedy(self) -> bool:
+        """Whether the likeliest token is the next one, whatever came before."""
+        is_plain = self.repetition_penalty == 1 and self.no_repeat_ngram_size <= 0
+        return is_plain and self.num_beams == 1 and not self.samples
+
+    @property
     def rows(self) -> int:
         """The sequences that are decoded at once."""
         return self.batch_size * self.num_beams
