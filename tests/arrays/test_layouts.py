@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.core.memory import reserve_host
+from anydml.core.memory import numpy_address, reserve_host
 from anydml.engines.cpu import CpuEngine
-from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.families import columns_of_panel, figures
 from anydml.engines.cpu.features import multiplies_bytes
+from anydml.engines.cpu.quant.weight_only import lay_out_words
 from anydml.ir.expressions import fold, load
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
@@ -161,3 +162,28 @@ def test_gaps_of_an_owned_tensor_are_left_out() -> None:
     wide[:, :120] = weights
     operator.initialize(wide[:, :120])
     assert operator(x).tobytes() == dml.gemm(x, weights).tobytes()
+
+
+@pytest.mark.parametrize("columns", [32, 40])
+@pytest.mark.parametrize("start", [0, 1, 2, 4, 6])
+def test_words_of_weights_are_laid_out_wherever_they_begin(start: int, columns: int) -> None:
+    """As words where their place in the tensor is one of words, though the tensor may begin at any byte."""
+    length = 64
+    if (lanes := columns_of_panel(4)) == 0:
+        pytest.skip("weights of 4 bits lie in panels of columns on an x86 alone")
+    memory = RNG.integers(0, 256, 3 + start + columns * length // 2, np.uint8)
+    for first in range(3):  # of the tensor, in memory
+        held = memory[first:]
+        view = View("w", dml.DataType.UINT8, (columns, length), (length // 2, 1), start)
+        primitive = Reduce(
+            (view,), View("y", dml.DataType.FLOAT32, (columns, 1), (1, 0)), fold("sum", load(0, view.data_type)), 1
+        )
+        layout = lay_out_words(primitive, view, 0, length, 4)
+        assert layout is not None
+        assert (layout.target.data_type is dml.DataType.UINT32) == (start % 4 == 0)
+        made = np.zeros(size_of(layout.target), np.uint8)
+        places = {"w": numpy_address(held), layout.target.tensor: numpy_address(made)}
+        CpuEngine().compile(layout).bind(places)()
+        words = held[start : start + columns * length // 2].reshape(columns, length // 8, 4)
+        found = made.reshape(-1, length // 8, lanes, 4).transpose(0, 2, 1, 3).reshape(-1, length // 8, 4)
+        assert (found[:columns] == words).all()

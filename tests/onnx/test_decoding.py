@@ -14,7 +14,10 @@ import anydml.onnx
 import anydml.onnxruntime as ort
 from anydml.engines.common import cache as files
 from anydml.engines.cpu import plans
+from anydml.ir.attention import Attend
 from anydml.onnx import program_cache
+from anydml.onnx.lower import attention, registry
+from anydml.onnx.lower import trace as trace_module
 from anydml.onnx.lower.trace import trace
 from anydml.onnxruntime.ort_errors import InvalidArgument
 from anydml.runtime.graph import CompiledGraph
@@ -72,7 +75,7 @@ def decoder(nodes: list[Any], tensors: dict[str, Any], past: Any) -> bytes:
     return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString())
 
 
-def grouped(room: int = ROOM, size: int | str = SIZE) -> bytes:
+def grouped(room: int = ROOM, size: int | str = SIZE, window: int = -1) -> bytes:
     """As ONNX Runtime GenAI's builder makes them: lengths come of the mask, as INT32."""
     tensors: dict[str, Any] = {
         "one": np.array([1]), "second": np.array(1), "cos": RNG.standard_normal((room, SIZE // 2), "float32"),
@@ -90,6 +93,7 @@ def grouped(room: int = ROOM, size: int | str = SIZE) -> bytes:
         given = f"qm{i} km{i} vm{i} past_key{i} past_value{i} seqlens total cos sin"
         made = f"a{i} present_key{i} present_value{i}"
         options = {"num_heads": HEADS, "kv_num_heads": SHARED, "do_rotary": 1, "domain": "com.microsoft"}
+        options["local_window_size"] = window
         nodes.append(node("GroupQueryAttention", given, made, **options))
         nodes += [node("MatMul", f"a{i} o{i}", f"p{i}"), node("Add", f"h{i} p{i}", f"h{i + 1}")]
     return decoder(nodes, tensors, ["b", SHARED, "p", size])
@@ -198,6 +202,47 @@ def test_a_thousand_lengths_cost_arithmetic(kind: str, traces: list[Any], monkey
             np.testing.assert_array_equal(results[name], wanted, err_msg=f"{name} of {total}")
 
 
+@pytest.mark.parametrize("window", [-1, 100])
+def test_a_thousand_steps_after_a_prompt_take_two_plans_at_most(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, and where the first key is out of a local window; growing caches."""
+    planned, prompt, count = list[int](), 70, 1000
+    plan = Prepared.plan
+
+    def planning(*given: Any, **options: Any) -> Any:
+        planned.append(total)
+        return plan(*given, **options)
+
+    monkeypatch.setattr(Prepared, "plan", planning)
+    data = grouped(prompt + count, window=window)
+    loaded, seen = dml.onnx.load(data), dict[int, Any]()
+    cache = {f"past_{part}{i}": np.zeros((1, SHARED, 0, SIZE), "float32") for i in range(LAYERS) for part in PARTS}
+    ids = np.arange(prompt)[None] % WORDS
+    for total in range(prompt, prompt + count + 1):
+        given = {"ids": ids, "mask": np.ones((1, total), "int64"), **cache}
+        results = loaded.run(given)
+        cache = {name: results[name.replace("past", "present")] for name in cache}
+        if total in (99, 100, 101, 128, 700):
+            seen[total] = given, results
+        ids = results["logits"][:, -1:].argmax(2)
+    assert planned.pop(0) == prompt
+    assert planned == ([71] if window < 0 else [71, 101])
+    for total, (given, results) in seen.items():
+        for name, wanted in dml.onnx.load(data).run(given).items():
+            np.testing.assert_array_equal(results[name], wanted, err_msg=f"{name} of {total}")
+
+
+@pytest.mark.parametrize("room", [0, ROOM])
+def test_a_step_with_a_local_window_attends_in_one_pass(room: int) -> None:
+    """What bounds the window is one row for all heads: those that share keys are queries of one cache."""
+    loaded = dml.onnx.load(grouped(window=8))
+    cache = np.zeros((1, SHARED, room or 29, SIZE), "float32")
+    caches = {f"past_{part}{i}": cache for i in range(LAYERS) for part in PARTS}
+    loaded.run({"ids": np.ones((1, 1), "int64"), "mask": np.ones((1, 30), "int64"), **caches})
+    program: Any = next(iter(loaded._programs.values()))
+    verbs = [type(step.primitive) for step in program.compiled.plan.tell().recipe.steps]
+    assert verbs.count(Attend) == LAYERS
+
+
 def test_prompts_of_other_lengths_are_not_traced(traces: list[Any]) -> None:
     """The first is traced with symbols, for all that follow; a tile's width may ask for another."""
     data, room, lengths = grouped(), ROOM, [30, 21, 45, 37, 19, 52, 26, 49]
@@ -211,6 +256,52 @@ def test_prompts_of_other_lengths_are_not_traced(traces: list[Any]) -> None:
             np.testing.assert_array_equal(results[name], wanted, err_msg=f"{name} of {length}")
     # The comparisons trace once each.
     assert len(traces) <= len(lengths) + 2
+
+
+def test_layers_that_check_their_lengths_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first checks of the lengths, all check: with its rule, by whichever of them it is told."""
+    lowered = list[str]()
+    lower = attention.group_query_attention
+
+    def lowering(node: Any) -> Any:
+        lowered.append(node.tracer.label)
+        return lower(node)
+
+    found = registry.find_lowering
+    monkeypatch.setattr(
+        trace_module, "find_lowering", lambda kind, *more: lowering if "Group" in kind else found(kind, *more)
+    )
+    loaded = dml.onnx.load(grouped())
+    caches = {f"past_{part}{i}": np.zeros((1, SHARED, ROOM, SIZE), "float32") for i in range(LAYERS) for part in PARTS}
+    for count, total in ((1, 40), (30, 30)):  # a step, a prompt
+        lowered.clear()
+        loaded.run({"ids": np.ones((1, count), "int64"), "mask": np.ones((1, total), "int64"), **caches})
+        assert len(lowered) == 1
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_a_length_beyond_the_cache_is_told_with_its_number(count: int) -> None:
+    """Not with the symbol that the number is of other lengths."""
+    loaded, total = dml.onnx.load(grouped()), max(count, 9)
+    caches = {f"past_{part}{i}": np.zeros((1, SHARED, ROOM, SIZE), "float32") for i in range(LAYERS) for part in PARTS}
+    given = {"ids": np.ones((1, count), "int64"), "mask": np.full((1, total), 9, "int64"), **caches}
+    with pytest.raises(dml.ModelError, match=rf"seqlens_k must lie in 0 \.\. {ROOM - 1}; got {9 * total - 1}"):
+        loaded.run(given)
+
+
+def test_a_prompt_of_another_length_is_run_by_the_same_records() -> None:
+    """Positions are made at each run, and no constant is of a certain length, which a plan would be of too."""
+    data = grouped()
+    loaded = dml.onnx.load(data)
+    cache = {f"past_{part}{i}": np.zeros((1, SHARED, ROOM, SIZE), "float32") for i in range(LAYERS) for part in PARTS}
+    for length in (34, 40, 35, 48):
+        ids = np.random.default_rng(length).integers(0, WORDS, (1, length))
+        given = {"ids": ids, "mask": np.ones((1, length), "int64"), **cache}
+        results = loaded.run(given)
+        programs: list[Any] = list(loaded._programs.values())
+        assert (programs[-1]._ready is not None) == (length != 48)  # three plans, and none was found to hold again
+        for name, wanted in dml.onnx.load(data).run(given).items():
+            np.testing.assert_array_equal(results[name], wanted, err_msg=f"{name} of {length}")
 
 
 def test_a_prompt_is_found_on_disk(traces: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

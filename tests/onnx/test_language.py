@@ -184,6 +184,26 @@ def test_experts_of_few_bits(bits: int, block: int, has_zeros: bool, tokens: int
         _close(_theirs(made)[0], wanted, 0.02)  # which rounds rows
 
 
+@pytest.mark.parametrize("tokens", [1, 7])
+@pytest.mark.parametrize("normalises", [0, 1])
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_experts_of_no_positive_weight_are_left_out(k: int, normalises: int, tokens: int) -> None:
+    """As ONNX Runtime: what is below 0 once weights were divided by their sum, or NaN, counts for nothing."""
+    numbers, scale = RNG.integers(0, 256, (2, 4, 16, 8)).astype(np.uint8), np.full((4, 16), 0.02, np.float32)
+    own = _floats(tokens, 4)
+    own[0] = [-1, 2, 0, -3]
+    if tokens > 1:
+        own[1:4] = [[-1, -2, -1, -3], [np.nan, 1, 1, 1], [0, 0, 0, 0]]
+    scores = np.tile(np.array([4, 3, 2, 1], np.float32), (tokens, 1))
+    inputs = {"x": _floats(tokens, 16), "scores": scores, "W0": numbers[0], "S0": scale, "B0": None, "W1": numbers[1]}
+    inputs |= {"S1": scale, "B1": None, **dict.fromkeys(("W2", "S2", "B2", "Z0", "Z1", "Z2")), "own": own}
+    options = {"activation_type": "relu", "expert_weight_bits": 4, "k": k, "normalize_routing_weights": normalises}
+    made, (y,) = _answers("QMoE", inputs, ["y"], **options)
+    _close(y, _theirs(made)[0], 1e-4)
+    assert not np.isnan(y).any()
+    assert y[0].any() == (k > 1 or normalises == 1)
+
+
 def test_the_sparse_mixer_chooses_two_whose_shares_are_by_scores_near_them() -> None:
     scores = np.array([[1.0, 2.0, 1.99, -3.0], [0.5, -0.2, 4.0, 3.0]], np.float32)
     weights = [np.tile(np.eye(8, dtype=np.float32) * (i + 1), (1, 1))[None] for i in range(4)]

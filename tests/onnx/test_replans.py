@@ -327,3 +327,31 @@ def test_views_that_are_found_among_others_are_told_apart_by_guards() -> None:
     assert tape.at([5, 7, 7]) is not None
     assert tape.at([7, 7, 9]) is None
     assert tape.at([4, 8, 9]) is None
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "uint8"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_columns_of_any_number_take_few_plans(kind: str, threads: int, work: Work) -> None:
+    """Of an open number of columns there are whole tiles alone, whose last columns rows of maps compute."""
+    rng, depth = np.random.default_rng(1), 24
+    if kind == "uint8":
+        nodes = [node("MatMulInteger", "a x", "s"), node("Cast", "s", "f", to=1)]
+        tensors = {"a": rng.integers(0, 9, (5, depth)).astype("uint8"), "one": np.ones(1, "float32")}
+    else:
+        nodes = [node("MatMul", "a x", "f")]
+        tensors = {"a": rng.standard_normal((5, depth)).astype(kind), "one": np.ones(1, kind)}
+    nodes += [node("Add", "f one", "g"), node("Relu", "g", "y")]
+    data = model(nodes, {"x": (kind, [depth, "n"])}, "y", tensors)
+    loaded, counts = dml.onnx.load(data), range(3, 300)
+    given = {n: rng.integers(0, 9, (depth, n)).astype(kind) for n in counts}
+    found = {}
+    before = dml.get_num_threads()
+    try:
+        dml.set_num_threads(threads)
+        for n in counts:
+            found[n] = loaded.run({"x": given[n]})["y"]
+    finally:
+        dml.set_num_threads(before)
+    assert work.passes < 24  # of 297 numbers of columns
+    for n in (3, 15, 16, 17, 47, 48, 49, 127, 128, 129, 255, 256, 257, 299):
+        np.testing.assert_array_equal(found[n], dml.onnx.load(data).run({"x": given[n]})["y"], err_msg=str(n))

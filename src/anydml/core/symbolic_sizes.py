@@ -247,6 +247,17 @@ def greatest(numbers: Sequence[Any]) -> Any:
     return tape.make(f"max({found!r}, {names})", made) if tape.is_on else made
 
 
+LONG = 256
+"""What a row of an open size is taken for that is shorter: see `as_long`."""
+
+
+def as_long(number: Any) -> Any:
+    """What a schedule is chosen by that does right for all sizes, and where few elements matter little: an open size is
+    taken for a long row, or it would ask for a plan of its own at each threshold that it passes as it grows.
+    """
+    return greatest((number, LONG)) if type(number) is OpenSize else number
+
+
 def present(number: Any) -> Any:
     """The number that an open size is now, which says nothing of others: whoever looks must do right for all."""
     return number.tape.values[number.number] if type(number) is OpenSize else number

@@ -460,8 +460,9 @@ class Program:
         return error
 
 
-def _broken(label: str, field: str, rule: str, bits: int, indices: Any) -> ModelError:
+def _broken(label: str, field: str, rule: str, bits: int, most: int, indices: Any) -> ModelError:
     """The fault that a gather with checked lengths found, which read them without their sign; a rule may name it."""
+    rule = rule.replace("{most}", str(most))
     (found,) = (int(index) for index in indices[:1])
     found -= 2**bits if found >= 2 ** (bits - 1) else 0
     if "{}" in rule:
@@ -499,7 +500,7 @@ class Outline:
     """By the number of an output of the model's, the input or the other output that it repeats."""
     labels: Mapping[str, str]
     """By the name that a node has in the graph, what errors call it."""
-    rules: Mapping[str, tuple[str, str, int]]
+    rules: Mapping[str, tuple[str, str, int, int]]
     """By the name of a gather that is there to check its indices, the field and the rule that they break."""
     assumed: Collection[str]
     """The names of those that find outside what the program does not hold for."""

@@ -137,7 +137,8 @@ class Programs(PlanCache[Program]):
             found = self._replans.plan(sizes, (shapes, values), (ranks, plain)) if is_open else None
         if found is not None:
             program = Program(found.more, device, spares, source.beside, found.make, found.ready)
-            if is_first and found.ready is None:  # a prompt's, which the next process may begin with too
+            if is_first and all(shapes[name][k] > 1 for name, k in self._lengths if name in shapes):
+                # A prompt's, and no step's: the next process may begin with it too.
                 self._on_disk.keep(shapes, values, program, is_rare=True)
             return program
         traced = trace(source, shapes, values, device, kept=kept, assumes=self.assumes)

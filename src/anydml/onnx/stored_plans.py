@@ -96,14 +96,16 @@ class PlansOnDisk:
 
         One that `is_rare` is kept where an earlier process made it too: to write it takes a third of planning.
         """
-        plans, compiled = self._plans, program.compiled
-        if plans is None or compiled is None or not self._left or program.outline.states:
+        plans = self._plans
+        if plans is None or not self._left or program.outline.states:
             return
         self._left -= 1
         if not plans.can_write() or not self._is_plain:
             return
         if is_rare and plans.read(made := f"{self._key(shapes, values)} made") is None:
             plans.write(made, b"")
+            return
+        if (compiled := program.compiled) is None:
             return
         names, plan = _Names(self._tensors()), compiled.plan
         if not plan.fits(None):

@@ -48,6 +48,8 @@ class IOBinding:
         """Of a model, what runs on these arrays, and on others in the stead of inputs; None before a run."""
         self._changed: set[str] = set()
         """Inputs that were bound since the last run."""
+        self.keeps_layouts = False
+        """Whether nobody lays the bound arrays out anew: they need not be looked at in each run."""
 
     def __reduce__(self) -> NoReturn:
         rule = "what is bound is the very memory of arrays, and can be neither copied nor pickled"
@@ -147,7 +149,7 @@ class IOBinding:
         if self._launch is None or self._launch[1] is None:
             return None
         own, launch, arrays, lay = self._launch
-        if model is own and [_place(array) for array in arrays] == lay:
+        if model is own and (self.keeps_layouts or [_place(array) for array in arrays] == lay):
             return launch
         self._launch = None
         return None

@@ -199,6 +199,8 @@ def hazards(
     Outputs never touch one another. An input may touch an output only where both are the same place in the same
     layout and the operator runs in place, or shares its memory with that input. Inputs may share what they like.
     """
+    if _lie_apart(inputs, outputs):
+        return
     pairs = shares or {}
     for i, output in enumerate(outputs):
         for other in outputs[:i]:
@@ -209,6 +211,25 @@ def hazards(
             if output.touches(given):
                 may = in_place or pairs.get(output.field) == given.field
                 yield from _shared_place(given, output, in_place=may)
+
+
+def _lie_apart(inputs: Sequence[Bound], outputs: Sequence[Bound]) -> bool:
+    """Whether nothing that is written shares a byte with anything else: one look in the order of addresses.
+
+    A network's training step has hundreds of tensors: to hold each output against each input took 40 ms of ResNet-18.
+    """
+    places = [(one.memory.device, one.memory.address, one.memory.size, False) for one in inputs]
+    places += [(one.memory.device, one.memory.address, one.memory.size, True) for one in outputs]
+    device, end, end_of_written = "", 0, 0
+    for where, start, size, is_written in sorted(places):
+        if where != device:
+            device, end, end_of_written = where, 0, 0
+        if size and start < (end if is_written else end_of_written):
+            return False
+        end = max(end, start + size)
+        if is_written:
+            end_of_written = max(end_of_written, start + size)
+    return True
 
 
 def _shared_place(given: Bound, output: Bound, *, in_place: bool) -> Iterator[Fault]:

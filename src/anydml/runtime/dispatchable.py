@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
-from anydml.arrays import allocate, results_in, view, wrap
+from anydml.arrays import allocate, results_in, view, wait, wrap
 from anydml.arrays.cuda import is_capturing, on_callers_stream
 from anydml.arrays.fingerprints import as_plain, plain_address, plain_key, wrap_plain
 from anydml.arrays.streams import Turns, at_home, in_turns
@@ -425,5 +425,7 @@ class Compiled(abc.ABC):
             if self._stages:
                 sources = self._brought(sources)
             self._owned.fill(persistent, sources)
+            if self._owned.has_layouts and self._is_cuda and not is_capturing():
+                wait(self.memory)  # kernels may read layouts before their turn
         self.persistent = persistent
         self.is_initialized = True

@@ -169,25 +169,30 @@ class CompiledGraph(Compiled):
     @cached_property
     def _settles(self) -> list[bool]:
         """The steps before which earlier checks must have passed: they write what others see, or over the indices."""
-        found, scratch = list[bool](), self.arena.offsets
+        found, scratch, keeps = list[bool](), self.arena.offsets, self.device.engine.traits.replays_checks
         is_pending = is_hurried = False
         for step in self.recipe.steps:
             checks = step.primitive.checks
             settles = is_pending and (is_hurried or any(view.tensor not in scratch for view in step.primitive.targets))
             found.append(settles)
             is_pending = bool(checks) or (is_pending and not settles)
-            is_hurried = any(check.indices.tensor in scratch for check in checks)
+            is_hurried = not keeps and any(check.indices.tensor in scratch for check in checks)
         return found
 
     def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
-        """The same, in an engine's way for rows of launches; a step that has the host look at indices is in none."""
+        """The same, in an engine's way for rows of launches; a step that has the host wait for indices is in none."""
         if WATCHER.get():
             return launch
-        replay = self.device.engine.replayed
+        replay, may = self.device.engine.replayed, self.device.engine.traits.replays_checks
         if not self.plan.has_checks:
             return replay(launch)
-        is_checked = [bool(step.primitive.checks) for step in self.recipe.steps]
-        return launch.between(is_checked, replay) if isinstance(launch, Steps) else launch
+        if not isinstance(launch, Steps):
+            return launch
+        waits = [
+            bool(step.primitive.checks) and not (may and isinstance(one, Checking))
+            for step, one in zip(self.recipe.steps, launch.launches, strict=True)
+        ]
+        return launch.between(waits, replay)
 
     def _placed(self, places: Mapping[str, int], temporary: Buffer | None) -> Mapping[str, int]:
         """The addresses of all stores."""

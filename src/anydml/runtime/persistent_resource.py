@@ -28,13 +28,15 @@ class Kept(NamedTuple):
     size_in_bytes: int
     first: int = 0
     """Bytes from the copy's start to the first element."""
+    is_laid_out: bool = False
+    """Whether it is made ahead for its readers, which may read it before their turn."""
 
 
 def kept_layout(field: str, layout: Map | Reduce) -> Kept:
     """The layout of an owned tensor that is made ahead."""
     sources = tuple(replace(view, tensor=field) for view in layout.sources)
     target = replace(layout.target, tensor="Persistent")
-    return Kept(field, replace(layout, sources=sources, target=target), size_of(target))
+    return Kept(field, replace(layout, sources=sources, target=target), size_of(target), is_laid_out=True)
 
 
 class Persistent:
@@ -43,6 +45,7 @@ class Persistent:
     def __init__(self, engine: Engine, kept: Mapping[str, Kept]) -> None:
         self.size = 0
         """In bytes."""
+        self.has_layouts = any(one.is_laid_out for one in kept.values())
         self._firsts: dict[str, int] = {}
         self._copies: list[tuple[str, Program, int]] = []
         for name, one in kept.items():

@@ -53,6 +53,8 @@ class Traits:
     """Whether a table of 256 entries is quicker than most functions of a byte are to compute."""
     chooses_matrix_layouts: bool = False
     """Whether operands of products and attention are stored as most of those that read them want them."""
+    replays_checks: bool = False
+    """Whether checks of indices are replayed with what is around them, and have what they found for themselves."""
     nhwc: Mapping[DataType, NhwcLayout] = field(default_factory=dict)
     """The types of images whose convolutions read NHWC fastest, and when they are stored so."""
 

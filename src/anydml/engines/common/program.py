@@ -70,13 +70,20 @@ class _Exclusive:
         self._launch, self._subject, self._lock = launch, subject, lock
 
     def __call__(self) -> Any:
-        lock = self._lock
-        if lock._is_owned():  # noqa: SLF001 - RLock has no public way to ask whether this thread holds it
-            rule = "this binding is running already, on the same thread"
-            way_out = "bind again for a signal's handler, a destructor or a callback that dispatches meanwhile"
-            raise BindingError(self._subject, Fault(field="", rule=rule, way_out=way_out))
-        with lock:
+        take_lock(self._lock, self._subject)
+        try:
             return self._launch()
+        finally:
+            self._lock.release()
+
+
+def take_lock(lock: Any, subject: str) -> None:
+    """Wait for a launch's lock, which a thread that holds it is refused."""
+    if lock._is_owned():  # noqa: SLF001 - RLock has no public way to ask whether this thread holds it
+        rule = "this binding is running already, on the same thread"
+        way_out = "bind again for a signal's handler, a destructor or a callback that dispatches meanwhile"
+        raise BindingError(subject, Fault(field="", rule=rule, way_out=way_out))
+    lock.acquire()
 
 
 def one_at_a_time(launch: Callable[[], Any], subject: str, lock: Any = None) -> Callable[[], Any]:

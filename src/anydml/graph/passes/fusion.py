@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.core.enums import DataType
+from anydml.core.symbolic_sizes import as_long, is_open
 from anydml.graph.passes.draft import Draft, joined
 from anydml.graph.passes.narrowing import cut_to, packed
 from anydml.graph.recipe import Step, Store, free_name
@@ -125,7 +126,8 @@ def _is_worth_it(made: Map, step: Step, readers: Sequence[Map]) -> bool:
     target = made.target
     taken = [_taken(target, reader) for reader in readers]
     counts = [count for several in taken for count in several or ()]
-    times = sum(counts) / math.prod(target.sizes)
+    size = math.prod(target.sizes)
+    times = sum(counts) / size
     if None in taken:
         return False
     is_fetched = any(view.tensor == target.tensor for reader in readers for view in _elsewhere(reader))
@@ -135,9 +137,10 @@ def _is_worth_it(made: Map, step: Step, readers: Sequence[Map]) -> bool:
         return fetches_well(made) and (not is_fetched or times * FEW <= 1 or fetches_well(readers[0]))
     if len(counts) == 1 and times <= 1:
         return True
-    written = math.prod(target.sizes) * target.data_type.size_in_bytes
+    written = size * target.data_type.size_in_bytes
     read = step.bytes_moved - written
-    return work(made.value) * times <= REPEATED_WORK and read * len(counts) <= read + written * (1 + len(counts))
+    often = times if is_open(size) else as_long(sum(counts)) / size
+    return work(made.value) * often <= REPEATED_WORK and read * len(counts) <= read + written * (1 + len(counts))
 
 
 def _elsewhere(reader: Map) -> list[View]:

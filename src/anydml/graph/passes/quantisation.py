@@ -51,7 +51,7 @@ def lookup_tables(recipe: Recipe) -> Recipe:
     As an activation of a quantised network does: it dequantises a byte, computes, and quantises again. The table is
     computed once, by the same expression, so that it holds the same bits.
     """
-    if not any(_is_lookup_worth_it(step) for step in recipe.steps):
+    if not any(_makes_bytes(step) for step in recipe.steps):
         return recipe
     draft = Draft(recipe)
     functions: dict[str, Step] = {}
@@ -61,7 +61,9 @@ def lookup_tables(recipe: Recipe) -> Recipe:
         found = None if draft.is_constant(step) else _of_byte(draft, step, functions)
         if found is not None and draft.is_own(step.target):
             functions[step.target.tensor] = found
-        if found is None or not _is_lookup_worth_it(found) or work(found.primitive.values[0]) < LITTLE_WORK:
+        if found is None or not _makes_bytes(found) or work(found.primitive.values[0]) < LITTLE_WORK:
+            return None
+        if math.prod(found.primitive.sizes) < FEW:  # last: of open sizes it is found for what may be a lookup alone
             return None
         name = free_name(f"{step.target.tensor} by byte", stores)
         made = found.primitive
@@ -76,10 +78,10 @@ def lookup_tables(recipe: Recipe) -> Recipe:
     return expanded(recipe, expand)
 
 
-def _is_lookup_worth_it(step: Step) -> bool:
+def _makes_bytes(step: Step) -> bool:
     made = step.primitive
     is_byte = isinstance(made, Map) and not made.also and made.target.data_type in _BYTES
-    return is_byte and not is_copy(made) and math.prod(made.sizes) >= FEW
+    return is_byte and not is_copy(made)
 
 
 def _of_byte(draft: Draft, step: Step, functions: dict[str, Step]) -> Step | None:

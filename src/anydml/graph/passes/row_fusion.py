@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.core.enums import DataType
+from anydml.core.symbolic_sizes import as_long, is_open
 from anydml.graph.passes.draft import Draft, joined
 from anydml.graph.passes.fusion import (
     MOST_SOURCES,
@@ -176,8 +177,12 @@ def merged_with(made: Computation, reader: Computation, *, is_first: bool) -> Co
     if fetches and (not fetches_well(made) or (match_gathered(made) and size_of(made.target) >= FAR)):
         return None
     slots = [slot for slot, view in enumerate(reader.sources) if view.tensor == made.target.tensor]
-    times = sum(math.prod(reader.sources[slot].sizes) for slot in slots) / math.prod(made.target.sizes)
-    again = sum(any(slot in slots for slot in read) for read in reads_in_passes(reader))
+    passes, count = reads_in_passes(reader), math.prod(made.target.sizes)
+    inside = set().union(*passes[1:]) if reader.is_by_row else {*slots}
+    rows = math.prod(reader.sizes[: len(reader.sizes) - reader.depth])
+    wanted = sum(math.prod(reader.sources[slot].sizes) if slot in inside else rows for slot in slots)
+    times = (wanted if is_open(count) else as_long(wanted)) / count
+    again = sum(any(slot in slots for slot in read) for read in passes)
     is_little = work(made.value) * times * again <= REPEATED_WORK
     is_in_cache = times <= 1 and work(made.value) * again <= WORK_IN_ROWS
     return inlined(made, reader) if is_little or is_in_cache else None

@@ -17,7 +17,7 @@ from anydml.core.enums import MultiheadAttentionMaskType as Mask
 from anydml.onnx.element_types import FLOAT, element_of
 from anydml.onnx.lower.bound_node import BoundNode
 from anydml.onnx.lower.cumulative import within
-from anydml.onnx.lower.data_movement import convert, retyped, spread, transposed
+from anydml.onnx.lower.data_movement import convert, retyped, spread, spread_strides, transposed
 from anydml.onnx.lower.elementwise import common_shape, compute
 from anydml.onnx.lower.indexing import take_blocks
 from anydml.onnx.lower.kv_cache import by_heads, few_bits, from_row, placed, slid
@@ -541,7 +541,7 @@ def _past_lengths(node: BoundNode, sizes: tuple[int, int, int], room: int, *, sl
     if length == 1:
         return retyped(node, within(node, counts, room - 1, word, "seqlens_k"), kind)
     before = compute(node, dml.add, counts, Value.of(kind, [1 - length]))
-    said = f"seqlens_k less the {length - 1} keys before the last, the length of the past,"
+    said = "seqlens_k less the new keys before the last, the length of the past,"
     return retyped(node, within(node, before, room - length, word, "seqlens_k", said), kind)
 
 
@@ -627,14 +627,18 @@ def _attend(
         causal = Value.of(element, later)
         added = causal if added is None else compute(node, dml.add, added, causal)
     if added is not None:
-        tensors["relative_position_bias"] = spread(node, added, scores)
+        tensors["relative_position_bias"] = added
     given = {name: value for name, value in tensors.items() if value is not None}
     names = list(given)
     made: list[Any] = []
     asked = {f"output_present_{name}": True for name, one in zip(_PARTS[1:], asks, strict=False) if one}
 
     def call(*inputs: Any, **named: Any) -> Any:
-        found = function(**dict(zip(names, inputs, strict=True)), **options, **asked, **named)
+        own = dict(zip(names, inputs, strict=True))
+        if added is not None:  # read where it lies: one row for all heads leaves a step's attention in one pass
+            bias = own["relative_position_bias"]
+            own["relative_position_bias"] = bias.reinterpret(scores, spread_strides(added.shape, scores))
+        found = function(**own, **options, **asked, **named)
         made[:] = [one for one in found if one is not None]
         return made[0]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.core.enums import AxisDirection, DataType
-from anydml.core.symbolic_sizes import is_open
+from anydml.core.symbolic_sizes import is_open, name_of
 from anydml.onnx.element_types import UINT64
 from anydml.onnx.lower.data_movement import retyped
 
@@ -68,17 +68,17 @@ def within(
     Those of a run are checked by a gather from 0, 1, .. the most, which gives the index itself: without their sign,
     those below 0 are outside as well.
     """
-    rule = f"{said or what} must lie in 0 .. {most}"
+    start = f"{said or what} must lie in 0 .. "
     if lengths.known is not None:
         given = lengths.known.flat()
         if (outside := given[(given < 0) | (given > most)]).size:
-            node.refuse(what, rule, value=int(outside[0]), found=str(outside[0]))
+            node.refuse(what, f"{start}{most}", value=int(outside[0]), found=str(outside[0]))
         return retyped(node, lengths, element)
     if not lengths.count:
         return lengths
     # The layers of a model have one length in common, which is looked at once.
     seen = node.tracer.tensor(lengths)
-    key = (seen.source, seen.slot, seen.sizes, rule)
+    key = (seen.source, seen.slot, seen.sizes, start, name_of(most))
     if (known := node.tracer.checked.get(key)) is not None:
         return known
     # Not a constant where it is of any length, which each length would have to compute.
@@ -88,7 +88,7 @@ def within(
         return dml.gather(x, given.reinterpret(data_type=element.data_type))
 
     found = node.tracer.apply(call, [numbers, lengths], lengths.shape)
-    node.tracer.word_outside(found, what, rule, 8 * element.held.itemsize)
+    node.tracer.word_outside(found, what, start + "{most}", 8 * element.held.itemsize, most)
     node.tracer.checked[key] = found
     return found
 

@@ -54,9 +54,13 @@ def expand(node: BoundNode) -> list[Value]:
 
 def spread(node: BoundNode, data: Value, shape: tuple[int, ...]) -> Value:
     """A tensor repeated to a shape that NumPy would broadcast it to."""
-    have = (1,) * (len(shape) - len(data.shape)) + data.shape
-    strides = [0 if a == 1 else stride for a, stride in zip(have, packed_strides(have), strict=True)]
-    return node.tracer.restride(data, shape, tuple(strides))
+    return node.tracer.restride(data, shape, spread_strides(data.shape, shape))
+
+
+def spread_strides(sizes: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides at which a packed tensor is repeated to a shape, as NumPy would broadcast it."""
+    have = (1,) * (len(shape) - len(sizes)) + sizes
+    return tuple(0 if a == 1 else stride for a, stride in zip(have, packed_strides(have), strict=True))
 
 
 def concat_default(node: BoundNode) -> list[Value]:

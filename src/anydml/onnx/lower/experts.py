@@ -164,7 +164,11 @@ def _mixed(node: BoundNode, places: Mapping[str, tuple[int, ...]], shares: Value
         each = node.tracer.reshape(each, (tokens * k, 1, hidden))
         made = _network(node, each, (first, second, gate), flat, fusion if is_fused else -1)
         made = node.tracer.reshape(made, (tokens, k, hidden))
-        made = compute(node, dml.multiply, made, node.tracer.reshape(weights, (tokens, k, 1)))
+        weights = node.tracer.reshape(weights, (tokens, k, 1))
+        made = compute(node, dml.multiply, made, weights)
+        if shares is not None:
+            is_out = compute(node, dml.logical_equals, weights, Value.of(FLOAT, 0))
+            made = compute(node, dml.if_, is_out, Value.of(FLOAT, 0), made)
         total = reduce(node, made, ReduceFunction.SUM, [1])
     else:
         numbers = node.tracer.fill(dml.fill_value_sequence, _UINT32, (1, 1, count), 0, 1)
@@ -272,6 +276,9 @@ def _routed(node: BoundNode, scores: Value, shares: Value | None, k: int) -> tup
         total = reduce(node, best, ReduceFunction.SUM, [1])
         is_zero = compute(node, dml.logical_equals, total, Value.of(FLOAT, 0))
         best = compute(node, dml.divide, best, compute(node, dml.if_, is_zero, Value.of(FLOAT, 1), total))
+    if shares is not None:  # as ONNX Runtime: what is not above 0, NaN too, leaves its expert out
+        counts = compute(node, dml.logical_greater_than, best, Value.of(FLOAT, 0))
+        best = compute(node, dml.if_, counts, best, Value.of(FLOAT, 0))
     return chosen, best
 
 

@@ -64,6 +64,8 @@ class _Step(NamedTuple):
     reads: tuple[_Place, ...]
     descs: tuple[TensorDesc, ...]
     is_named: bool
+    rule: tuple[str, str, int, int] | None = None
+    """That of an index which it finds outside: see `Tracer.rules`."""
 
 
 class _Made(NamedTuple):
@@ -121,7 +123,9 @@ class Pattern:
                 continue
             several = graph.put(step.node, tuple(map(read, step.reads)), step.descs)
             if step.is_named:
-                tracer.name_node(several[0])
+                named = tracer.name_node(several[0])
+                if step.rule is not None:
+                    tracer.rules[named.name] = step.rule
             added.append(several)
         return [None if one is None else _value(one, inputs, read) for one in self.made]
 
@@ -198,7 +202,7 @@ class _Sketch(Tracer):
 
     def pattern(self, made: Sequence[Value | None]) -> Pattern:
         """The nodes that were added, and the results."""
-        if self.states or self.rules or self.assumed:
+        if self.states or self.assumed:
             raise ParticularError
         places: dict[int, int] = {}
         """By a source, its number as places have it."""
@@ -223,7 +227,8 @@ class _Sketch(Tracer):
         others = (source for source in self.graph.sources if id(source) not in places)
         for number, source in enumerate(list(others)):
             places[id(source)] = number
-            yield _Step(_small(source), tuple(map(place, source.inputs)), source.descs, bool(source.name))
+            reads, name = tuple(map(place, source.inputs)), source.name
+            yield _Step(_small(source), reads, source.descs, bool(name), self.rules.get(name) if name else None)
 
     def _made(self, value: Value, place: Callable[[Expression], _Place]) -> _Made:
         own = self._own(value)

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import anydml as dml
+from anydml.core.symbolic_sizes import is_open
 from anydml.onnx.element_types import BOOL, FLOAT
 from anydml.onnx.lower.data_movement import convert, spread, transposed
 from anydml.onnx.lower.elementwise import compute
@@ -29,7 +30,7 @@ class Seen(NamedTuple):
 def is_seen(node: BoundNode, steps: Value, total: int, window: int | None) -> Value:
     """Which keys a query sees, of all in the cache: none after its own, and of a window so many up to that."""
     own = node.tracer.reshape(steps, (steps.shape[0], 1, steps.shape[1], 1))
-    keys = node.tracer.fill(dml.fill_value_sequence, steps.element, (1, 1, 1, total), 0, 1)
+    keys = node.tracer.fill(dml.fill_value_sequence, steps.element, (1, 1, 1, total), 0, 1, folds=not is_open(total))
     found = compute(node, dml.logical_less_than_or_equal, keys, own, element=BOOL)
     if window is None:
         return found

@@ -73,8 +73,8 @@ class Tracer:
         """By which the graph is to call what it adds."""
         self.labels: dict[str, str] = {}
         """By the name that a node has in the graph, what errors call it."""
-        self.rules: dict[str, tuple[str, str, int]] = {}
-        """By the name of what checks its indices, the field and the rule that they break, and their bits."""
+        self.rules: dict[str, tuple[str, str, int, int]] = {}
+        """By the name of what checks its indices, the field and the rule that they break, their bits, and the most."""
         self.checked: dict[tuple[Any, ...], Value] = {}
         """By what was checked and the rule, what a gather made of it."""
         self.states: dict[str, np.ndarray[Any, Any]] = {}
@@ -203,7 +203,7 @@ class Tracer:
         """So many whole numbers from 0 on, [1, count]: every layer of a decoder asks for the same."""
         key = element.name, name_of(count)
         if key not in self._counted:
-            self._counted[key] = self.fill(dml.fill_value_sequence, element, (1, count), 0, 1)
+            self._counted[key] = self.fill(dml.fill_value_sequence, element, (1, count), 0, 1, folds=not is_open(count))
         found = self._counted[key]
         self.folded |= found.is_known
         return found
@@ -229,13 +229,13 @@ class Tracer:
             self.expression(value)
         return value.reshaped(shape)
 
-    def word_outside(self, made: Value, field: str, rule: str, bits: int = 64) -> None:
+    def word_outside(self, made: Value, field: str, rule: str, bits: int = 64, most: int = 0) -> None:
         """Have an index that a run finds outside told as a rule of the node's input, by what found it.
 
-        Those of so many bits were read without their sign.
+        Those of so many bits were read without their sign. `{most}` in a rule is a number that may be an open size.
         """
         if made.expression is not None:
-            self.rules[made.expression.name] = (field, rule, bits)
+            self.rules[made.expression.name] = (field, rule, bits, most)
 
     def restride(self, value: Value, shape: tuple[int, ...], strides: tuple[int, ...]) -> Value:
         """The elements at those strides in a value's memory: packed anew."""

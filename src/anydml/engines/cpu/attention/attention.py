@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.core.enums import DataType
+from anydml.core.symbolic_sizes import is_open
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.attention.online_softmax import SUM, Soften, Softening
 from anydml.engines.cpu.build import get_kernel, kernel_for
@@ -333,6 +334,8 @@ def _size(primitive: Attend) -> int:
 def _units(primitive: Attend, most: int) -> int:
     """Parts of the queries: as many as there is room for, or as threads want where each has enough to do."""
     *batch, queries, _ = primitive.scores
+    if not is_open(queries) and queries <= figures().attention.queries:  # however many keys there are
+        return 1
     threads = 1 if _size(primitive) < SMALL else get_num_threads()
     wanted = -(-figures().gemm.items_per_thread * threads // math.prod(batch)) if threads > 1 else 1
     fewest = -(-queries // most)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.core.late_imports import import_alone
+from anydml.core.symbolic_sizes import greatest, is_open
 from anydml.engines.common.routes import Route, always, choose
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import kernel_for
@@ -87,7 +88,8 @@ def size_of(operands: Operands) -> int:
     """The work in arithmetic or, where that takes longer, reads: a row by 127 keys of 64 in 12 heads takes 26 us."""
     batch = operands.count(operands.batch)
     flops = 2 * operands.m * operands.n * operands.k
-    return batch * max(flops // figures().gemm.flops_per_byte, 4 * operands.k * min(operands.m, operands.n))
+    work: int = batch * greatest((flops // figures().gemm.flops_per_byte, 4 * operands.k * min(operands.m, operands.n)))
+    return work
 
 
 def threads_for(operands: Operands) -> int:
@@ -398,9 +400,11 @@ def plan_tiles(operands: Operands, tile: MicroTile, supplied: Supplied = Supplie
     is_ended = not (int8 and int8.zeros) and not small_m and beside == 1 and fills_lines(tile)
     epilogue = epilogue_of(operands) if is_ended and tile.kind != "matrices" else None
     is_placed = epilogue is not None and may_place(operands, epilogue)
-    # Most tiles write the columns that there are; others by whole vectors, and leave the last few to rows of maps.
-    tail = 0 if tile.kind == "matrices" or (int8 and int8.zeros) else operands.n % tile.lanes
-    is_there = (is_direct or is_placed) and operands.n % tile.lanes == tail
+    # Most tiles write the columns that there are; others by whole vectors, and leave the last few to rows of maps. Of
+    # an open number of columns there are whole tiles alone: narrower ones would ask for a plan at each number.
+    is_any = _is_any(operands)
+    tail = 0 if is_any or tile.kind == "matrices" or (int8 and int8.zeros) else operands.n % tile.lanes
+    is_there = not is_any and (is_direct or is_placed) and operands.n % tile.lanes == tail
     units = units_of(operands, tile, mode, is_direct=is_there, is_ahead=bool(supplied.rows))
     left, tile = _left(operands, tile, supplied, int8, mode, is_small_m=bool(small_m))
     right = _right(operands, tile, supplied, int8, small_m, mode, is_raw=is_raw)
@@ -408,12 +412,13 @@ def plan_tiles(operands: Operands, tile: MicroTile, supplied: Supplied = Supplie
     is_more = operands.k > units.block or units.columns > 1
     has_fetches = is_far and is_more and row_panels > 1 and figures().gemm.fetches_panels
     tile = tile._replace(fetches=has_fetches and tile.kind != "matrices")
-    read_lanes = 1 if tile._replace(tail=tail).reads_some else tile.lanes
-    is_all = epilogue is not None and operands.k <= units.block  # no other tile is called
+    read_lanes = columns if is_any else 1 if tile._replace(tail=tail).reads_some else tile.lanes
+    is_all = epilogue is not None and operands.k <= units.block and not is_any  # no other tile is called
     bound = panels or (known[1] if known else None)
     zeros = int8.zeros if int8 else ()
-    written = 1 if tail else tile.lanes
-    is_mapped = bool(small_m) or not (is_direct or epilogue) or operands.n % written > 0  # not all is stored by tiles
+    written = columns if is_any else 1 if tail else tile.lanes
+    is_mapped = bool(small_m or is_any) or not (is_direct or epilogue) or operands.n % written > 0
+    """Whether not all is stored by tiles."""
     sections = {"left": left.section, "right": right.section, "result": operands.result(is_written=is_mapped)}
     sections |= dict(zip(("left_zero", "right_zero"), zeros, strict=False))
     words = {
@@ -510,15 +515,21 @@ def _tiles(
     """The tiles' kernels by their words: whole ones, narrow, low and small ones; as many that end, and those beside."""
     columns = tile.vectors * tile.lanes
     found: dict[str, int] = {}
+    last = tile.vectors if _is_any(operands) else -(-(operands.n % columns or columns) // tile.lanes)
     shapes = [
         tile._replace(rows=rows, vectors=vectors, tail=lanes)
         for rows in (tile.rows, operands.m % tile.rows or tile.rows)
-        for vectors, lanes in ((tile.vectors, 0), (-(-(operands.n % columns or columns) // tile.lanes), tail))
+        for vectors, lanes in ((tile.vectors, 0), (last, tail))
     ]
     for shape, name in zip(shapes, ("", "_narrow", "_low", "_small"), strict=True):
         ended = 0 if epilogue is None else tile_kernel(shape._replace(epilogue=epilogue))
         found |= {f"tile{name}": ended if is_all else tile_kernel(shape), f"last{name}": ended}
     return {**found, "tile_beside": 0 if beside == 1 else tile_kernel(tile._replace(panels=beside))}
+
+
+def _is_any(operands: Operands) -> bool:
+    """Whether tiles do for any number of columns: of keys, say. Of images there are few sizes, and many columns."""
+    return is_open(operands.n) and operands.windows is None
 
 
 def get_macrokernel() -> Kernel:

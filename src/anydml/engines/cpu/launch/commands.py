@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.core.symbolic_sizes import is_open
+from anydml.core.symbolic_sizes import greatest, is_open
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Function
 from anydml.engines.cpu.launch.call import LONG, METH_FASTCALL, NO_STATUS, SMALL, STATUS, make_builtin
@@ -104,14 +104,19 @@ def _words_of(commands: Sequence[Command]) -> list[int] | None:
     most = max((len(one.words) for one in commands), default=0)
     if most > _MOST_WORDS or sum(one.size for one in commands) >= LONG:
         return None
-    is_large = [one.size >= SMALL for one in commands]
-    if any(is_large) and not team.is_available():
+    is_large = [_is_large(one.size) for one in commands]
+    if any(is_open(one) or one for one in is_large) and not team.is_available():
         return None
     words = [len(commands), most, NO_STATUS, STATUS]
     for (own, _, relocations), is_shared in zip(commands, is_large, strict=True):
-        entry = team.get_team().entry if is_shared else 0
+        entry = is_shared * team.get_team().entry if is_open(is_shared) or is_shared else 0
         words += [entry, len(own), len(relocations), *(word for one in relocations for word in one), *own]
     return words
+
+
+def _is_large(size: int) -> int:
+    """1 for what the team takes, 0 for what the caller's thread takes itself; of an open size it is an open one too."""
+    return 1 - greatest((0, 1 - size // SMALL)) if is_open(size) else int(size >= SMALL)
 
 
 def _driver() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from anydml.core.symbolic_sizes import as_long
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.language import (
     VECTOR_BYTES,
@@ -72,14 +73,14 @@ def plan_copy(primitive: Map) -> KernelProgram:
     count, source_step, target_step = _innermost(loops)
     kinds = {1: "run", -1: "backward", 0: "repeated", 2: "second", -2: "second_back"}
     kind = kinds.get(source_step, "gathered") if target_step == 1 else "strided"
-    large = ""
-    if kind in ("run", "backward", "second", "second_back") and count * width >= 256:
+    large, row = "", as_long(count) * width
+    if kind in ("run", "backward", "second", "second_back") and row >= 256:
         is_past = figures().rows.streams or kind.endswith(("backward", "back"))
         large += " stream" if is_past and size // 2 >= figures().rows.stream_from else ""
         of = figures().move
-        is_short = kind == "run" and count * width < of.short_row
+        is_short = kind == "run" and row < of.short_row
         least = of.prefetch_short_from if is_short else of.prefetch_from
-        is_far = of.prefetches and size // 2 >= least and (kind != "run" or count * width < SEGMENT)
+        is_far = of.prefetches and size // 2 >= least and (kind != "run" or row < SEGMENT)
         large += " far" if is_far else ""
     fields, items = fields_of_walk(loops, pointers, width)
     return _program(f"copy {kind} {width}", large, WALK.write(fields), items, size, width)
@@ -179,7 +180,7 @@ def _turn(woven: View, other: View, most: int) -> int | None:
     for k, (size, stride) in enumerate(zip(woven.sizes, woven.strides, strict=True)):
         if stride == 1 and 2 <= size <= most:
             long = zip(woven.sizes, woven.strides, other.strides, strict=True)
-            is_run = any(n >= figures().rows.short and own == size and by == 1 for n, own, by in long)
+            is_run = any(as_long(n) >= figures().rows.short and own == size and by == 1 for n, own, by in long)
             return k if is_run else None
     return None
 

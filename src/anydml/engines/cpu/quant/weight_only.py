@@ -94,6 +94,10 @@ def lay_out_words(primitive: Reduce, view: View, column: int, length: int, bits:
     columns, on = primitive.sizes[column], view.strides[column]
     lanes, width = columns_of_panel(bits), PORTION * bits // 8
     name = new_name(f"{view.tensor} in words", primitive)
+    if lanes and not (on % 4 or view.offset % 4):  # bytes by fours take 8 times as long: 5.8 MB 12 ms, and 1.6 in words
+        sizes, strides = (columns, length // STEPS), (on // 4, 1)
+        words = View(view.tensor, DataType.UINT32, sizes, strides, view.offset // 4)
+        return in_panels(words, name, 0, lanes)
     if lanes:
         words = replace(view, sizes=(columns, length // STEPS, 4), strides=(on, 4, 1))
         return in_panels(words, name, 0, lanes)
@@ -400,7 +404,8 @@ def _by_panels(found: _Dequantised, layout: Map | None) -> KernelProgram | None:
             by_column(view.tensor, view.offset, view.strides[found.column], view.data_type.size_in_bytes)
             for view in leaves
         ]
-        pitch = 0 if layout is None else layout.target.strides[0]  # from a panel of columns to the next, or a column
+        # Bytes from a panel of columns to the next, or from a column.
+        pitch = 0 if layout is None else layout.target.strides[0] * layout.target.data_type.size_in_bytes
         if layout is not None:
             lies[0] = by_column(layout.target.tensor, 0, 0 if shape.columns else pitch, 1)
         on = [lie.along(across) for lie in lies]

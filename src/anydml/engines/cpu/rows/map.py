@@ -444,7 +444,8 @@ def plan_map(primitive: Map) -> KernelProgram | None:
             numbers += [(fetches[leaf] or 0) * width, *(stride * width for stride in source.strides)]
     is_run = len(targets) == 1 and steps[-1] == 1
     stream = is_run and is_streamed(count * widths[-1], loops.count * widths[-1])
-    aligns = is_run and not stream and 0 < of.aligned_from <= count * widths[-1]
+    # Of an open size rows may become too short for it.
+    aligns = is_run and not stream and not is_open(count) and 0 < of.aligned_from <= count * widths[-1]
     shape = RowShape(leaves, rows, lanes, stream, woven=woven, soon=bool(soon), aligns=aligns)
     if outer and len(views) < VIEWS and _comes_from_far(shape, sources):
         # The number of a row is one view more, by which those ahead are known to be there.

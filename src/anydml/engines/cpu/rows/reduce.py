@@ -9,6 +9,7 @@ import hashlib
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.symbolic_sizes import is_open
 from anydml.engines.common.routes import Route, choose
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.families import figures
@@ -171,6 +172,8 @@ def _is_across(walk_: ReduceWalk, nodes: list[Expr]) -> bool:
     strided = [sum(row[-1] not in (0, 1) for row in loops.strides) for loops in (kept, folded)]
     if strided[0] < strided[1]:
         return kept.sizes[-1] >= min(lanes, 4) or kept.sizes[-1] >= folded.sizes[-1]
+    if not is_open(kept.sizes[-1]) and kept.sizes[-1] < lanes:  # whatever is found of an open size below
+        return False
     is_short = folded.sizes[-1] < 2 * lanes and folded.sizes[-1] % lanes > 0
     # Rows of a few elements, as windows have, fill no vector: 3 by 3 of every other column take a quarter of the time.
     is_window = 2 * folded.sizes[-1] < lanes
@@ -294,9 +297,10 @@ def _shape(primitive: Reduce, reads: Reads) -> ReduceShape:
     divides = any(node.op in ("div", "rem") and not _is_float(node) for node in nodes)
     if "s" in letters or "a" in letters or divides:
         most = min(most, of.strided_lanes)
-    lanes = 1
-    while 2 * lanes <= min(most, along.sizes[-1]):
-        lanes *= 2
+    # Of an open size each number asks for a plan of its own as rows grow: there are few where they change no bits.
+    is_rounded = any(node.op in ("fold_sum", "fold_product") and _is_float(node) for node in nodes)
+    few = (8, 1) if is_open(along.sizes[-1]) and not is_rounded else (32, 16, 8, 4, 2, 1)
+    lanes = next(n for n in (most, *few) if n <= most and (n == 1 or n <= along.sizes[-1]))
     # Lanes without a row are 0, which nothing may be divided by.
     masked = is_across and lanes < along.sizes[-1] < most and {*letters} <= {*"pr"} and not divides and has_lanes()
     lanes *= 2 if masked else 1
