@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -86,8 +87,9 @@ class Layout:
     alignment: int
 
     @classmethod
+    @functools.lru_cache(maxsize=1024)
     def of(cls, field: str, tensor: TensorDesc, memory: str) -> Layout:
-        """The layout of a described tensor."""
+        """The layout of a described tensor; a decoder's next length has the same for nearly all of its caches."""
         width = tensor.data_type.size_in_bytes
         below, above = tensor.data_type.byte_range(*span(tensor.sizes, tensor.element_strides))
         key = described_key(tensor.data_type, tensor.sizes, tensor.element_strides, memory)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
+    from anydml.engines.cuda.launch import Bases
     from anydml.ir.verbs import Scatter
 
 # Scatters, planned: a copy of the base, then the updates.
@@ -38,6 +39,8 @@ class ScatterProgram(Program):
     """A scatter, planned."""
 
     primitive: Scatter
+    bases: Bases
+    """Of the updates, the indices and the target; a decoder binds two of these a layer at each step."""
     copy: MapProgram
     """Of the base, after the checks."""
     kernel: Kernel
@@ -67,15 +70,12 @@ class ScatterProgram(Program):
         for check in primitive.checks:
             check_kernel(check, figures).prepare()
         copied = Map((primitive.source,), target, load(0, target.data_type), checks=primitive.checks)
-        return cls(primitive, MapProgram.plan(copied, figures), kernel)
+        return cls(primitive, bases_of_walks(primitive), MapProgram.plan(copied, figures), kernel)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in; what lies in its place already is not copied."""
         primitive = self.primitive
-        views = (primitive.updates, primitive.indices, primitive.target)
-        updates, indices, target = (
-            places[view.tensor] + begin for view, begin in zip(views, primitive.begins(), strict=True)
-        )
+        updates, indices, target = (places[tensor] + begin for tensor, begin in self.bases)
 
         def launch(verdicts: tuple[int, ...]) -> Callable[[], Any]:
             return self.kernel.launch((updates, indices, target, *(verdicts or (NO_WORDS,))))
@@ -84,6 +84,12 @@ class ScatterProgram(Program):
         if primitive.is_in_place(places):
             return write
         return in_turn(self.copy.bind(places), write)
+
+
+def bases_of_walks(primitive: Scatter) -> Bases:
+    """Where the walks begin in the updates, the indices and the target."""
+    views = (primitive.updates, primitive.indices, primitive.target)
+    return tuple(zip((view.tensor for view in views), primitive.begins(), strict=True))
 
 
 # Scatters of many tuples, planned: a copy of the base, a claim of each tuple, then the updates of those that won.
@@ -97,6 +103,8 @@ class LastWriterProgram(Program):
     """A scatter of many tuples, planned."""
 
     primitive: Scatter
+    bases: Bases
+    """As above."""
     copy: CopyProgram | MapProgram
     """Of the base, after the checks."""
     kernels: tuple[Kernel, Kernel]
@@ -151,15 +159,12 @@ class LastWriterProgram(Program):
         plain = copy_of(primitive.source, target)
         guarded = replace(plain, checks=primitive.checks)
         copied = MapProgram.plan(guarded, figures) if primitive.checks else CopyProgram.plan(plain, figures)
-        return cls(primitive, copied, (first, second), batches.count * in_batch)
+        return cls(primitive, bases_of_walks(primitive), copied, (first, second), batches.count * in_batch)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in; what lies in its place already is not copied."""
         primitive = self.primitive
-        views = (primitive.updates, primitive.indices, primitive.target)
-        updates, indices, target = (
-            places[view.tensor] + begin for view, begin in zip(views, primitive.begins(), strict=True)
-        )
+        updates, indices, target = (places[tensor] + begin for tensor, begin in self.bases)
         figures = self.kernels[0].figures
         copy = None if primitive.is_in_place(places) else self.copy.bind(places)
 
