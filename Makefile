@@ -18,7 +18,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # What is imported is compiled then: of most packages a small part.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help run test pytest test-gpu test-torch test-webgpu bench-language bench-webgpu lint written docs stress bench bench-gpu dist clean FORCE
+.PHONY: help run test pytest test-gpu test-torch test-networks test-webgpu bench-language bench-torch bench-webgpu lint written docs stress bench bench-gpu dist clean FORCE
 
 help: ## this list, as `make` alone
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s%s\n", $$1, $$2}' Makefile
@@ -73,6 +73,9 @@ gpu-part-%:
 test-torch: $(VENV)/dev $(VENV)/extra-torch ## judge torch.compile's backend by all of PyTorch's OpInfos and ModuleInfos
 	PYTHONPATH=. $(BIN)/python -m tests.torch.opinfo
 
+test-networks: $(VENV)/dev $(VENV)/extra-torch $(VENV)/extra-networks ## judge it by networks of torchvision and transformers
+	PYTHONPATH=. $(BIN)/python -m tests.torch.networks
+
 lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -102,6 +105,9 @@ bench-gpu: ## the cuda engine against its peers; installs nothing
 bench-language: $(VENV)/ready $(VENV)/extra-bench ## decoders beside ONNX Runtime, and beside GenAI where it is installed
 	$(BIN)/python -m benchmarks.language
 
+bench-torch: $(VENV)/ready $(VENV)/extra-torch $(VENV)/extra-networks ## networks by torch.compile beside PyTorch's eager and inductor
+	$(BIN)/python -m benchmarks.torch
+
 bench-webgpu: $(VENV)/ready $(VENV)/extra-webgpu ## the webgpu engine's kernels on the first adapter
 	$(BIN)/python -m benchmarks.webgpu.moves
 	$(BIN)/python -m benchmarks.webgpu.products
@@ -130,7 +136,7 @@ $(VENV)/extra-models: requirements/models.txt $(VENV)/ready
 	$(PIP) --no-deps -r $<
 	touch $@
 
-$(VENV)/extra-genai: requirements/genai.txt $(VENV)/ready
+$(VENV)/extra-genai $(VENV)/extra-networks: $(VENV)/extra-%: requirements/%.txt $(VENV)/ready
 	$(PIP) --no-deps -r $<
 	touch $@
 

