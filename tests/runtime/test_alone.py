@@ -168,6 +168,18 @@ def test_the_compiling_thread_has_a_stack_of_its_own_size(compile_with: Any) -> 
         threading.stack_size(before)
 
 
+def test_a_caller_whose_code_has_no_hash() -> None:
+    """What Dynamo writes where a function goes on after a graph break has dicts among its constants."""
+
+    def call() -> Any:
+        return alone.run_alone(lambda: 5)
+
+    call.__code__ = call.__code__.replace(co_consts=(*call.__code__.co_consts, {}))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(call.__code__)
+    assert call() == 5
+
+
 def test_a_module_may_need_a_kernel_while_it_is_imported(
     compile_with: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

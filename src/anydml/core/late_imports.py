@@ -136,12 +136,16 @@ def _without_forks() -> Iterator[None]:
 def _is_importing() -> bool:
     """Whether this thread is within an import: another that needs the same module would wait for it for ever."""
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 - inspect would be imported for it
-    while frame is not None and frame.f_code not in _IMPORTING:
+    while frame is not None and id(frame.f_code) not in _IMPORTING:
         frame = frame.f_back
     return frame is not None
 
 
-_IMPORTING = {getattr(importlib._bootstrap, name).__code__ for name in ("_find_and_load", "_find_and_load_unlocked")}  # noqa: SLF001 - the frames of whoever holds a module's lock, to which there is no other way
+_IMPORTING = {
+    id(getattr(importlib._bootstrap, name).__code__)  # noqa: SLF001 - the frames of whoever holds a module's lock, to which there is no other way
+    for name in ("_find_and_load", "_find_and_load_unlocked")
+}
+"""By identity: code that Dynamo wrote has constants without a hash, and so none itself."""
 
 
 def start_thread(run: Callable[[], None], stack: int) -> bool:
