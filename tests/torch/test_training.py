@@ -47,6 +47,8 @@ CONVOLUTIONS = {
     "depthwise": ((2, 4, 9, 8), (8, 1, 3, 3), {"groups": 4, "stride": 2}),
     "depthwise, a filter a channel": ((2, 4, 9, 8), (4, 1, 5, 3), {"groups": 4, "padding": (2, 1)}),
     "depthwise, strides": ((2, 4, 10, 8), (4, 1, 3, 2), {"groups": 4, "padding": (0, 1), "stride": (3, 2)}),
+    "of a picture": ((2, 3, 11, 8), (6, 3, 5, 3), {"padding": (2, 0), "stride": (2, 3)}),
+    "of a picture, places in no window": ((2, 3, 12, 9), (6, 3, 2, 3), {"padding": 1, "stride": 4}),
     "one by one": ((2, 4, 9, 8), (6, 4, 1, 1), {"stride": 2}),
     "a signal": ((2, 4, 19), (6, 4, 5), {"stride": 2, "padding": 2}),
     "a volume": ((2, 4, 5, 6, 4), (3, 4, 2, 3, 2), {"padding": 1}),
@@ -60,6 +62,13 @@ def test_gradients_of_convolutions(case: Any) -> None:
     convolution = (F.conv1d, F.conv2d, F.conv3d)[len(image) - 3]
     work = lambda x, w, b: convolution(x, w, b, **named)  # noqa: E731 - three times the same
     check_gradients(work, torch.randn(image), torch.randn(weights), torch.randn(weights[0]))
+
+
+def test_transposed_convolutions_to_a_picture() -> None:
+    model = torch.nn.ConvTranspose2d(8, 3, (5, 4), stride=(2, 3), padding=(2, 1), output_padding=(1, 2))
+    with torch.no_grad():
+        compiled = Compiled(model, strict=True)
+        compiled.check(torch.randn(2, 8, 5, 6), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("groups", [1, 2])

@@ -438,7 +438,13 @@ class Filtered(Windowed):
         return found
 
     def _phases(self, sizes: Sizes) -> list[list[Phase]]:
-        """The phases of each spatial dimension; none where there is one alone, or one without a tap."""
+        """The phases of each spatial dimension; none where there is one alone, or one without a tap.
+
+        Nor of a channel at a time: its few products cost less than results that lie apart (1.5 ms with zeros between
+        the elements of the input, 96 channels of 28 x 28 and a batch of 8; 4.9 by phases).
+        """
+        if self._channels() == (1, 1):
+            return []
         fields = ("strides", "dilations", "start_padding")
         geometry = zip(sizes, self._window(), *map(self.each, fields), strict=True)
         found = [phases_of(*one) for one in geometry]
