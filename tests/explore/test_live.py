@@ -14,14 +14,14 @@ pytestmark = pytest.mark.sampled(20)
 
 
 def record(name: str, **state: str) -> dict[str, object]:
-    found: dict[str, object] = operator.ANSWERS["record"]({"operator": name, "state": state})
+    found: dict[str, object] = operator.answers()["record"]({"operator": name, "state": state})
     return found
 
 
 @pytest.mark.parametrize("cls", dml.OPERATORS.values(), ids=lambda cls: cls.type.name)
 def test_every_operators_example_can_be_recorded(cls: type[dml.OperatorDesc]) -> None:
     name = cls.type.name.lower()
-    found = operator.ANSWERS["record"]({"operator": name, "state": operator.describe_form(cls)["example"]})
+    found = operator.answers()["record"]({"operator": name, "state": operator.describe_form(cls)["example"]})
     recording = found["recording"]
     assert any("kernel" in step for step in recording["steps"])
     assert recording["inputs"] == []

@@ -17,7 +17,7 @@ from anydml.core.errors import ModelError, UnsupportedError
 from anydml.explore import page
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot
 from anydml.explore.jobs import Jobs
-from anydml.explore.model import answers, open_model, standalone
+from anydml.explore.model import Workspace, open_model, standalone
 from anydml.explore.statistics import statistics_of
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def test_bodies_are_graphs_of_their_own_and_their_reads_are_links(tmp_path: Path
     bodies = dict(choose["bodies"])
     assert set(bodies) == {"then_branch", "else_branch"}
     assert ["read within", "x"] in choose["in"]
-    read = {graph["nodes"][edge[0]]["name"] for edge in graph["edges"] if edge[1] == number}
+    read = {graph["nodes"][link[0]]["name"] for link in graph["links"] if link[1] == number}
     assert read == {"x", "c"}
     inner = opened.graph({"graph": bodies["then_branch"]})
     assert inner["around"] == 0
@@ -192,7 +192,7 @@ def test_a_dxdispatch_model_is_its_dispatches_with_their_faults(tmp_path: Path) 
     assert [(node["kind"], node["name"]) for node in graph["nodes"]] == [
         ("SLICE1", "crop"), ("not an operator", "bad"), ("Print", "y"),
     ]  # fmt: skip
-    assert [edge[:2] for edge in graph["edges"]] == [[0, 1], [0, 2]]
+    assert graph["links"] == [[0, 1], [0, 2]]
     assert ["InputTensor", "FLOAT32 {4}"] in graph["nodes"][0]["attributes"]
     nodes = opened.jobs.result("check")["nodes"]
     assert "InputWindowStrides[0] must not be 0" in nodes["0.0"]["note"]
@@ -208,13 +208,13 @@ def test_a_dxdispatch_model_that_runs_has_passes_and_times() -> None:
 
 
 def test_a_page_asks_for_work_until_it_is_done() -> None:
-    asks = answers(open_model(MODELS / "slice1.json", {}))
+    asks = Workspace([open_model(MODELS / "slice1.json", {})]).answers()
     assert asks["model"]({})["jobs"] == ["check", "passes", "profile"]
     while (state := asks["job"]({"name": "check"}))["state"] == "running":
         time.sleep(0.01)
     assert state["state"] == "done"
     assert asks["job"]({"name": "check"})["result"] == state["result"]
-    assert answers(None)["model"]({}) is None
+    assert Workspace().answers()["model"]({}) is None
 
 
 def test_work_that_fails_says_so_and_may_be_asked_for_again() -> None:
@@ -251,7 +251,7 @@ def test_work_that_open_sizes_make_fail_says_which_and_ends(tmp_path: Path) -> N
 
     node = helper.make_node("Reshape", ["x", "to"], ["y"])
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, "h", "w"]) for name in "xy")
-    asks = answers(open_model(saved(tmp_path / "window.onnx", [node], [x], [y], {"to": np.array([7777])}), {}))
+    asks = Workspace([open_model(saved(tmp_path / "window.onnx", [node], [x], [y], {"to": np.array([7777])}), {})]).answers()
     for name in ("passes", "profile"):
         asked = 0
         while (state := asks["job"]({"name": name}))["state"] == "running" and asked < 2000:
@@ -268,8 +268,8 @@ def test_a_graph_of_ten_thousand_nodes_is_laid_out() -> None:
         for k in range(10_000)
     ]
     graph = ModelGraph("large", nodes).as_data()
-    assert len(graph["edges"]) == 9_999 + 9_998
-    assert graph["width"] < 2_000
+    assert len(graph["scene"]["edges"]) == 9_999 + 9_998
+    assert graph["scene"]["width"] < 2_000
 
 
 @needs_onnx

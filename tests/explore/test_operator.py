@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def ask(name: str, **state: str | list[str]) -> Any:
     """What comes of a form; underscores stand for hyphens."""
     given = {key.replace("_", "-"): value for key, value in state.items()}
-    return operator.ANSWERS["look"]({"operator": name, "state": given})
+    return operator.answers()["look"]({"operator": name, "state": given})
 
 
 def run(line: str) -> Result:

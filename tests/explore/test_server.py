@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from anydml.explore.model import Workspace
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -33,7 +35,7 @@ KEPT = f"anydml-explore-{PORT}={TOKEN}"
 def application() -> Guard:
     from anydml.explore.server import application
 
-    return application(None, TOKEN, PORT)
+    return application(Workspace(), TOKEN, PORT)
 
 
 class Answer:
@@ -160,9 +162,9 @@ def test_files_are_the_pages_own(ask: Callable[..., Answer]) -> None:
 
 SERVE = """
 import sys
-from anydml.explore import guard, server
+from anydml.explore import guard, model, server
 guard.PATIENCE.update(dict.fromkeys(guard.PATIENCE, float(sys.argv[1])))
-server.serve(None, "", 0, lambda address: print(address, flush=True), opens=False)
+server.serve(model.Workspace(), "", 0, lambda address: print(address, flush=True), opens=False)
 """
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.enums import FeatureLevel
@@ -14,12 +17,13 @@ from anydml.core.memory import word_bytes
 from anydml.dxdispatch import Dispatch, Dispatched, Timing, load_model
 from anydml.dxdispatch.graph import draw_graph
 from anydml.dxdispatch.model import WriteFile
+from anydml.explore import categories
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot, tell
 from anydml.explore.statistics import statistics_of, word_milliseconds
 from anydml.operators.schema.fields import bare_name, dml_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from anydml.cli.onnx_inputs import Given
@@ -58,6 +62,21 @@ class DispatchWork:
     def jobs(self) -> dict[str, Callable[[Say], Any]]:
         """The jobs of the page."""
         return {"check": self._check, "passes": self._passes, "profile": self._profile}
+
+    def sizes(self) -> list[dict[str, Any]]:
+        """No size is open: dispatches are of sizes that are known."""
+        return []
+
+    def descs(self, place: str) -> Sequence[OperatorDesc]:
+        """The operator of a dispatch."""
+        found = next((one for key, one in self._dispatches(self._model) if key == place), None)
+        desc = None if found is None else self._model.dispatchables[found.dispatchable].desc
+        return () if desc is None else (desc,)
+
+    def digest(self, name: str) -> str:
+        """What tells a resource's first values from others."""
+        values = self._model.resources[name].first_values() if name in self._model.resources else None
+        return "" if values is None else hashlib.blake2b(np.ascontiguousarray(values), digest_size=16).hexdigest()
 
     def weight(self, name: str) -> dict[str, Any]:
         """The figures of a resource's first values."""
@@ -105,6 +124,7 @@ class DispatchWork:
             outputs = {name for name in command.bindings if "output" in name.lower()}
         else:
             node.attributes = list(_attributes(one.desc))
+            node.category = categories.of_operators([type(one.desc)])
         for bindings in (one.bindings, command.bindings):
             for name, several in bindings.items():
                 for binding in several:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anydml.core.errors import printable
-from anydml.explain.layered import lay_out
+from anydml.explore.scene import Scenes
 
-HEIGHT, ROW = 46, 84
-"""Of a box, and from one row to the next, in pixels."""
-_GAP, _LANE, _MOST_IN_ROW = 22, 9, 24
-_LEAST_WIDTH, _MOST_WIDTH = 84, 260
-_KIND_LETTER, _LARGER, _NAME_LETTER, _MARGIN = 8.4, 1.8, 6.6, 24
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _LONGEST, _MOST_SLOTS = 300, 200
 """Letters of a name, and inputs or outputs of a node, that the page is told."""
 
@@ -45,6 +43,7 @@ class GraphNode:
     """Its name in errors."""
     shown: str = ""
     """Its name in a compiled graph."""
+    category: str = ""
 
     def as_data(self) -> dict[str, Any]:
         """The node for a page, without what is empty."""
@@ -52,6 +51,7 @@ class GraphNode:
             "kind": tell(self.kind),
             "name": tell(self.name),
             "end": self.end,
+            "category": self.category,
             "in": _slots(self.inputs),
             "out": _slots(self.outputs),
             "attributes": [[tell(name), tell(value)] for name, value in self.attributes],
@@ -71,30 +71,33 @@ class ModelGraph:
     around: int | None = None
     """The number of the graph that it lies within."""
 
-    def as_data(self) -> dict[str, Any]:
-        """The graph for a page, laid out."""
-        links = _links(self.nodes)
-        widths = [_width(node) for node in self.nodes]
-        found = lay_out(widths, links, gap=_GAP, lane=_LANE, most_in_row=_MOST_IN_ROW)
-        nodes = [
-            {**node.as_data(), "x": round(x - width / 2, 1), "y": row * ROW, "w": width}
-            for node, x, row, width in zip(self.nodes, found.middles, found.rows, widths, strict=True)
-        ]
-        edges = [
-            [source, target, [[one.first, one.last, round(one.x, 1)] for one in path]]
-            for (source, target), path in zip(links, found.paths, strict=True)
-        ]
-        return {
+    scenes: Scenes | None = None
+    """Its drawings, once somebody asked for one."""
+
+    def drawn(self, opened: Iterable[int]) -> dict[str, Any]:
+        """Where its boxes stand while some groups are open."""
+        return self._scenes().draw(opened)
+
+    def as_data(self, *, is_alone: bool = False) -> dict[str, Any]:
+        """The graph for a page, laid out; for one that cannot ask, folded and unfolded."""
+        scenes = self._scenes()
+        data = {
             "title": tell(self.title),
             "around": self.around,
-            "nodes": nodes,
-            "edges": edges,
+            "nodes": [node.as_data() for node in self.nodes],
+            "links": [list(link) for link in scenes.links],
             "types": {tell(name): told for name, told in self.types.items()},
-            "width": round(found.width, 1),
-            "height": max(found.row_count * ROW - ROW + HEIGHT, 0),
-            "row": ROW,
-            "box": HEIGHT,
+            "groups": scenes.told(),
+            "scene": scenes.draw(scenes.first),
         }
+        if is_alone and scenes.groups:
+            data["others"] = [scenes.draw(opened) for opened in ((), range(len(scenes.groups)))]
+        return data
+
+    def _scenes(self) -> Scenes:
+        if self.scenes is None:
+            self.scenes = Scenes(self)
+        return self.scenes
 
 
 def tell(text: str, longest: int = _LONGEST) -> str:
@@ -110,25 +113,3 @@ def _slots(several: list[Slot]) -> list[list[Any]]:
     if len(several) > _MOST_SLOTS:
         found.append([f"and {len(several) - _MOST_SLOTS} more", ""])
     return found
-
-
-def _width(node: GraphNode) -> int:
-    kind = len(node.kind) * _KIND_LETTER + sum(letter.isupper() for letter in node.kind) * _LARGER
-    letters = max(kind, min(len(node.name), 30) * _NAME_LETTER)
-    return round(min(max(letters + _MARGIN, _LEAST_WIDTH), _MOST_WIDTH))
-
-
-def _links(nodes: list[GraphNode]) -> list[tuple[int, int]]:
-    """From where a tensor is made to where it is read; of several that make one, the last before the reader."""
-    made: dict[str, int] = {}
-    for number, node in enumerate(nodes):
-        for slot in node.outputs:
-            made.setdefault(slot.tensor, number)
-    links: dict[tuple[int, int], None] = {}
-    for number, node in enumerate(nodes):
-        for slot in node.inputs:
-            if slot.tensor in made and made[slot.tensor] != number:
-                links[made[slot.tensor], number] = None
-        for slot in node.outputs:
-            made[slot.tensor] = number  # a resource may be written again
-    return list(links)

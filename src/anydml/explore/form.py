@@ -26,6 +26,7 @@ from anydml.cli.values import DATA
 from anydml.core.enums import DataType, FeatureLevel
 from anydml.core.errors import DescriptionError, DmlError, Fault, show
 from anydml.explore.answer import MOST_ELEMENTS
+from anydml.operators.fused import FusedActivation
 from anydml.operators.schema.fields import FIELD_TYPES, bare_name, dml_name
 
 if TYPE_CHECKING:
@@ -251,6 +252,55 @@ def command_line(cls: type[OperatorDesc], state: State) -> str:
 def link(cls: type[OperatorDesc], state: State) -> str:
     """The part of an address after #; without a question mark it stands for the operator's example."""
     return f"operator/{cls.type.name.lower()}?{urlencode(state, doseq=True, safe=',[]-')}"
+
+
+def contents_of(desc: OperatorDesc) -> State:
+    """The contents that say a description, but for strides of its tensors."""
+    tensors = {bare_name(name): tensor for name, tensor in desc.tensors().items()}
+    found: State = {}
+    outputs = {bare_name(name) for name in desc.outputs()}
+    is_along = any(control.option.name == ALONG for control in controls_of(type(desc)).values())
+    for key, control in controls_of(type(desc)).items():
+        name, _, part = control.field.partition(".")
+        own = [tensor for full, tensor in desc.tensors().items() if bare_name(full) == name]
+        if part == "Data" or (part == "Sizes" and is_along and name in outputs):
+            continue
+        if control.option.name == ALONG:
+            found[key] = _listed(one.sizes[desc.axis] for one in own)  # type: ignore[attr-defined]  # of a split
+        elif part in ("Sizes", "DataType") and own:
+            told = [_listed(one.sizes) if part == "Sizes" else one.data_type.name.lower() for one in own]
+            found[key] = told if control.option.multiple else told[0]
+        elif not part and control.option.name in desc.field_types() and name not in tensors:
+            value = getattr(desc, str(control.option.name))
+            if value is not None and (control.option.is_flag or value is not False):
+                found[key] = _told(value)
+    return found
+
+
+def _activation(value: FusedActivation) -> dict[str, Any]:
+    fields = {dml_name(name): getattr(value.desc, name) for name in value.desc.field_types()}
+    return {"Type": value.desc.type.name} | {
+        name: number for name, number in fields.items() if isinstance(number, (int, float))
+    }
+
+
+def _listed(several: Iterable[Any]) -> str:
+    return ",".join(map(_told, several))
+
+
+def _told(value: Any) -> str:
+    """A field's value as a command line says it."""
+    if isinstance(value, bool):
+        return _TRUE if value else _FALSE
+    if isinstance(value, enum.Enum):
+        return value.name.lower()
+    if isinstance(value, FusedActivation):
+        return json.dumps(_activation(value))
+    if isinstance(value, (tuple, list)):
+        is_fused = any(isinstance(one, FusedActivation) for one in value)
+        return json.dumps(list(map(_activation, value))) if is_fused else _listed(value)
+    scale, bias = getattr(value, "scale", None), getattr(value, "bias", None)
+    return str(value) if scale is None else f"{scale!r},{bias!r}"
 
 
 # From contents to a description

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 20
 """Of a request's body: data typed by hand is far below it."""
+FILES = "/file"
+"""The path that files of models are sent to, whose size is bounded by the free space."""
+_BODIES = {FILES: ("application/octet-stream", "the bytes of a file")}
+"""By path the type of a request's body, in words as well; others are JSON."""
 MOST_CONNECTED = 32
 """Connections; a browser opens six."""
 PATIENCE = {"head": 5.0, "body": 10.0, "answer": 10.0, "end": 5.0}
@@ -59,7 +64,7 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, _with_headers(send))
             return
-        await self._app(scope, _bounded(receive), _with_headers(send))
+        await self._app(scope, _bounded(receive, has_end=scope["path"] != FILES), _with_headers(send))
 
     def _refusal(self, scope: Scope) -> Any:
         headers = Headers(scope=scope)
@@ -79,11 +84,12 @@ class Guard:
         if not self._is_token(self._kept(headers)):
             return PlainTextResponse(_STRANGER, 403)
         scope.setdefault("state", {})[_SHOWN] = True
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > MOST_BYTES:
+        length, is_file = headers.get("content-length", "0"), scope["path"] == FILES
+        if not length.isdecimal() or (int(length) > MOST_BYTES and not is_file):
             return PlainTextResponse(f"A request must have at most {MOST_BYTES} bytes.\n", 413)
-        if scope["method"] == "POST" and headers.get("content-type") != "application/json":
-            return PlainTextResponse("A request must be JSON.\n", 415)
+        kind, words = _BODIES.get(scope["path"], ("application/json", "JSON"))
+        if scope["method"] == "POST" and headers.get("content-type") != kind:
+            return PlainTextResponse(f"A request must be {words}.\n", 415)
         return None
 
     def _kept(self, headers: Headers) -> str:
@@ -131,8 +137,10 @@ class Connection(H11Protocol):  # type: ignore[misc]  # uvicorn has no types her
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read what has come."""
+        """Read what has come; each part of a file has a time of its own, once the token was shown."""
         super().data_received(data)
+        if self._waits_for == "body" and self.has_token() and self.scope and self.scope["path"] == FILES:
+            self._waits_for = ""
         self._watch()
 
     def on_response_complete(self) -> None:
@@ -181,9 +189,9 @@ class Connection(H11Protocol):  # type: ignore[misc]  # uvicorn has no types her
         self._timer = self.loop.call_later(PATIENCE[waits_for], self.end) if waits_for else None
 
 
-def _bounded(receive: Receive) -> Receive:
+def _bounded(receive: Receive, *, has_end: bool) -> Receive:
     """A body that comes whole, whatever it says of its length, and in time; or else as if the asker had gone."""
-    left = MOST_BYTES
+    left = float(MOST_BYTES) if has_end else math.inf  # a file is counted by who writes it
 
     async def receiving() -> Message:
         nonlocal left

@@ -18,7 +18,7 @@ class Jobs:
     """Jobs by name; their results are kept."""
 
     def __init__(self, work: Mapping[str, Callable[[Say], Any]]) -> None:
-        self._work = work
+        self._work = dict(work)
         self._states: dict[str, dict[str, Any]] = {}
         self._one_at_a_time = threading.Lock()
 
@@ -36,6 +36,15 @@ class Jobs:
         if found["state"] == "failed":
             self._states.pop(name, None)
         return found
+
+    def names(self) -> list[str]:
+        """The jobs that there are."""
+        return list(self._work)
+
+    def put(self, name: str, work: Callable[[Say], Any]) -> None:
+        """Another job, or another in place of one."""
+        self._work[name] = work
+        self._states.pop(name, None)
 
     def state(self, name: str) -> dict[str, Any]:
         """How something stands, and what came of it once it is done."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
@@ -12,31 +13,47 @@ from anydml.cli.onnx_inputs import INPUTS, MOST, SEED, SIZES, STRICT, Given, is_
 from anydml.cli.types import ENGINE, LEVEL, SIZE
 from anydml.core.errors import DmlError, Fault, ModelError, show
 from anydml.explain.layered import find_igraph
+from anydml.explore import categories
+from anydml.explore.differences import compare_graphs
 from anydml.explore.drawing import tell
+from anydml.explore.form import contents_of, link
 from anydml.explore.jobs import Jobs
+from anydml.explore.onnxruntime_profile import read_profile
+from anydml.explore.uploads import Uploads, find_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.explore.dispatch_work import DispatchWork
+    from anydml.explore.drawing import ModelGraph
     from anydml.explore.onnx_work import OnnxWork
+    from anydml.operators import OperatorDesc
 
     Work: TypeAlias = DispatchWork | OnnxWork
 
+_SIDES = ("a", "b")
+"""The model of the page, and the one beside it."""
+_MOST_SIZES = 200
 _MOST_SECONDS = 20
 """That weights may take in a page of one file; those that are left have no figures there."""
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+PROFILE = "A profile that ONNX Runtime wrote of the model (SessionOptions.enable_profiling), to lay over its graph."
 _IN_A_FILE = ("check", "passes")
 """The work that a page of one file has done."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Opened:
     """A model that the page shows."""
 
     path: Path
     work: Work
     jobs: Jobs
+    options: dict[str, Any]
+    """Of the command line."""
+    profile: Path | None = None
+    """One that ONNX Runtime wrote."""
 
     def overview(self) -> dict[str, Any]:
         """The model as a whole."""
@@ -44,27 +61,155 @@ class Opened:
             "name": tell(self.path.name),
             "kind": self.work.kind,
             "facts": self.work.facts,
-            "jobs": list(self.work.jobs),
+            "sizes": self.work.sizes(),
+            "categories": categories.ORDER,
+            "jobs": self.jobs.names(),
             "graphs": [{"title": tell(one.title), "around": one.around} for one in self.work.graphs],
         }
 
     def graph(self, asked: Any) -> dict[str, Any]:
         """A graph by its number, laid out."""
+        return self._graph(asked).as_data()
+
+    def scene(self, asked: Any) -> dict[str, Any]:
+        """A graph with the groups open that are asked for."""
+        opened = asked.get("open") if isinstance(asked, dict) else None
+        if not isinstance(opened, list) or not all(isinstance(one, int) for one in opened):
+            raise _refused("open", "groups are opened by their numbers")
+        return self._graph(asked).drawn(opened)
+
+    def _graph(self, asked: Any) -> ModelGraph:
         number = asked.get("graph") if isinstance(asked, dict) else None
         if not isinstance(number, int) or not 0 <= number < len(self.work.graphs):
-            raise ModelError("explore", Fault(field="graph", rule=f"there is no graph {show(number, 40)}"))
-        return self.work.graphs[number].as_data()
+            raise _refused("graph", f"there is no graph {show(number, 40)}")
+        return self.work.graphs[number]
 
     def weight(self, asked: Any) -> dict[str, Any]:
         """A weight's figures, by its name."""
         name = asked.get("name") if isinstance(asked, dict) else None
         if not isinstance(name, str):
-            raise ModelError("explore", Fault(field="name", rule="a weight is asked for by its name"))
+            raise _refused("name", "a weight is asked for by its name")
         return self.work.weight(name)
 
     def job(self, asked: Any) -> dict[str, Any]:
         """Begin work by its name, or ask how it stands."""
         return self.jobs.start(asked.get("name") if isinstance(asked, dict) else None)
+
+    def operators(self, asked: Any) -> list[dict[str, Any]]:
+        """The operators that a node becomes: their names, sizes and types, and links to forms of them."""
+        place = asked.get("place") if isinstance(asked, dict) else None
+        found = self.work.descs(place) if isinstance(place, str) else ()
+        return [
+            {
+                "name": desc.type.name,
+                "says": ", ".join(f"{name} {_tensor(tensor)}" for name, tensor in desc.tensors().items()),
+                "link": link(type(desc), contents_of(desc)),
+            }
+            for desc in found
+        ]
+
+    def show_profile(self, path: Path) -> None:
+        """Lay a profile that ONNX Runtime wrote over the model; one that does not fit is refused."""
+        read_profile(path, self.work.graphs)
+        self.profile = path
+        self.jobs.put("trace", lambda _say: read_profile(path, self.work.graphs))
+
+
+def _tensor(tensor: TensorDesc) -> str:
+    return f"{tensor.data_type.name.lower()}[{','.join(map(str, tensor.sizes))}]"
+
+
+def _refused(field: str, rule: str) -> ModelError:
+    return ModelError("explore", Fault(field=field, rule=rule))
+
+
+class Workspace:
+    """The models that a page shows, and what may be asked of them: one, or two side by side."""
+
+    def __init__(self, opened: Sequence[Opened] = (), options: dict[str, Any] | None = None) -> None:
+        self.uploads = Uploads()
+        self._options = dict(options or {})
+        self._models: dict[str, Opened] = dict(zip(_SIDES, opened, strict=False))
+
+    def answers(self) -> dict[str, Callable[[Any], Any]]:
+        """The questions that the page's half asks, by name: JSON in, JSON out."""
+        asks: dict[str, Callable[[Opened, Any], Any]] = {
+            "graph": Opened.graph,
+            "scene": Opened.scene,
+            "weight": Opened.weight,
+            "job": Opened.job,
+            "node": Opened.operators,
+            "sizes": self._resize,
+            "profile": self._profile,
+        }
+        found: dict[str, Callable[[Any], Any]] = {
+            name: lambda asked, ask=ask: ask(self._model(asked), asked) for name, ask in asks.items()
+        }
+        return found | {
+            "model": lambda asked: None if (one := self._models.get(_side(asked))) is None else one.overview(),
+            "open": self._open,
+            "close": self._close,
+            "differences": lambda _asked: self._differences(),
+        }
+
+    def desc_of(self, given: str) -> OperatorDesc | None:
+        """An operator of a node, as a link says it: the model's side, the node's place, the operator's number."""
+        side, _, rest = given.partition("/")
+        place, _, number = rest.partition("/")
+        opened = self._models.get(side)
+        descs = [] if opened is None else list(opened.work.descs(place))
+        return descs[int(number)] if number.isdecimal() and len(number) < 5 and int(number) < len(descs) else None
+
+    def _model(self, asked: Any) -> Opened:
+        found = self._models.get(_side(asked))
+        if found is None:
+            raise _refused("model", "no such model is open")
+        return found
+
+    def _open(self, asked: Any) -> dict[str, Any]:
+        side, given = _side(asked), asked if isinstance(asked, dict) else {}
+        self._put(side, open_model(find_model(self.uploads.take(given.get("batch"))), dict(self._options)))
+        return self._models[side].overview()
+
+    def _resize(self, opened: Opened, asked: Any) -> dict[str, Any]:
+        sizes = asked.get("sizes")
+        if not isinstance(sizes, list) or len(sizes) > _MOST_SIZES or not all(isinstance(one, str) for one in sizes):
+            raise _refused("sizes", "sizes are given as on the command line: batch=2")
+        options = {**opened.options, "sizes": tuple(sizes)}
+        Given(sizes=tuple(sizes)).shapes()  # which says what is wrong with them
+        other = open_model(opened.path, options)
+        if opened.profile is not None:
+            other.show_profile(opened.profile)
+        self._models[_side(asked)] = other
+        return other.overview()
+
+    def _profile(self, opened: Opened, asked: Any) -> dict[str, Any]:
+        files = self.uploads.take(asked.get("batch"))
+        if len(files) != 1:
+            raise _refused("profile", "a profile is one file")
+        opened.show_profile(files[0])
+        return opened.overview()
+
+    def _put(self, side: str, opened: Opened | None) -> None:
+        before = self._models.pop(side, None)
+        if opened is not None:
+            self._models[side] = opened
+        if before is not None:
+            self.uploads.forget(before.path)
+
+    def _close(self, asked: Any) -> None:
+        self._put(_side(asked), None)
+
+    def _differences(self) -> dict[str, Any]:
+        if len(self._models) < len(_SIDES):
+            raise _refused("model", "two models have to be open")
+        a, b = (self._models[side] for side in _SIDES)
+        return compare_graphs(a.work.graphs[0], b.work.graphs[0], a.work.digest, b.work.digest)
+
+
+def _side(asked: Any) -> str:
+    side = asked.get("model", _SIDES[0]) if isinstance(asked, dict) else _SIDES[0]
+    return side if isinstance(side, str) else ""
 
 
 def options() -> list[click.Option]:
@@ -72,6 +217,7 @@ def options() -> list[click.Option]:
     return [
         click.Option(["--shape", "sizes"], metavar="NAME=SIZES", multiple=True, help=SIZES),
         click.Option(["--input", "inputs"], metavar="[NAME=]FILE", multiple=True, help=INPUTS),
+        click.Option(["--ort-profile", "profile"], type=FILE, help=PROFILE),
         click.Option(["--seed"], type=click.IntRange(0, 2**32 - 1), help=SEED),
         click.Option(["--max-memory"], type=SIZE, help=MOST),
         click.Option(["--strict"], is_flag=True, help=STRICT),
@@ -83,7 +229,8 @@ def options() -> list[click.Option]:
 def open_model(path: Path, given: dict[str, Any]) -> Opened:
     """Open a model; one that cannot be read is an error, as is a want of what lays graphs out."""
     find_igraph()
-    level, engine = given.pop("level", None), given.pop("engine", None)
+    options, given = dict(given), dict(given)
+    level, engine, profile = (given.pop(name, None) for name in ("level", "engine", "profile"))
     known = Given(**given)
     work: Work
     if is_onnx(path):
@@ -94,26 +241,17 @@ def open_model(path: Path, given: dict[str, Any]) -> Opened:
         from anydml.explore.dispatch_work import DispatchWork
 
         work = DispatchWork(path, known, engine, level)
-    return Opened(path, work, Jobs(work.jobs))
-
-
-def answers(opened: Opened | None) -> dict[str, Callable[[Any], Any]]:
-    """The questions that the page's half asks, by name: JSON in, JSON out."""
-    if opened is None:
-        return {"model": lambda _asked: None}
-    return {
-        "model": lambda _asked: opened.overview(),
-        "graph": opened.graph,
-        "weight": opened.weight,
-        "job": opened.job,
-    }
+    found = Opened(path, work, Jobs(work.jobs), options)
+    if profile is not None:
+        found.show_profile(profile)
+    return found
 
 
 def standalone(opened: Opened) -> tuple[str, str, Sequence[str], Sequence[str], Any]:
     """The title, body, styles, scripts and data of a page in one file."""
     data = {
         **opened.overview(),
-        "drawn": [one.as_data() for one in opened.work.graphs],
+        "drawn": [one.as_data(is_alone=True) for one in opened.work.graphs],
         "done": dict(_done(opened)),
         "weights": dict(_weights(opened)),
     }
@@ -124,7 +262,9 @@ def standalone(opened: Opened) -> tuple[str, str, Sequence[str], Sequence[str], 
 
 
 def _done(opened: Opened) -> Iterator[tuple[str, Any]]:
-    for name in _IN_A_FILE:
+    for name in (*_IN_A_FILE, "trace"):
+        if name not in opened.jobs.names():
+            continue
         try:
             yield name, {"state": "done", "result": opened.jobs.result(name)}
         except DmlError as error:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from anydml.core.enums import FeatureLevel
 from anydml.core.errors import DmlError, Fault, ModelError, show
 from anydml.core.memory import word_bytes
+from anydml.explore import categories
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot, tell
 from anydml.explore.statistics import statistics_of, word_milliseconds
 from anydml.onnx import check, compare, load
@@ -16,12 +20,12 @@ from anydml.onnx.element_types import type_name
 from anydml.onnx.ir import Node, Tensor, graphs_within
 from anydml.onnx.library import node_rules
 from anydml.onnx.read import read_model
-from anydml.onnx.shapes import assumed_told
+from anydml.onnx.shapes import assumed_told, named_sizes
 from anydml.onnx.tensors import decode_tensor
 from anydml.onnx.tools.random_inputs import make_up, refuse_made_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from anydml.cli.onnx_inputs import Given
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from anydml.onnx.ir import Attribute, Function, Graph, ValueInfo
     from anydml.onnx.read import Source
     from anydml.onnx.tools.compare import Difference
+    from anydml.operators import OperatorDesc
 
 
 # The graphs: its own, the bodies of its nodes, and its functions
@@ -107,6 +112,7 @@ class _Reader:
 
     def _node(self, given: Node, number: int, weights: Mapping[str, Any]) -> GraphNode:
         kind, rules = given.kind, node_rules(given.kind, self._opset)
+        category = categories.CONTROL if given.bodies else categories.of_node(kind, self._opset)
         formal = ((), ()) if rules is None else (rules.inputs, rules.outputs)
         inputs, outputs = (
             [Slot(_slot_name(known, k), name, name in weights) for k, name in enumerate(names) if name]
@@ -114,7 +120,7 @@ class _Reader:
         )
         inputs += [Slot("read within", name, name in weights) for name in given.reads[len(inputs) :]]
         name = given.name or next(iter(given.output), "")
-        node = GraphNode(kind, given.name, inputs, outputs, label=given.label, shown=tell(name, 100_000))
+        node = GraphNode(kind, given.name, inputs, outputs, label=given.label, shown=tell(name, 100_000), category=category)
         inner = {own for own, _ in given.bodies}
         node.attributes = [(each.name, _value(each)) for each in given.attribute if each.name not in inner]
         for own, graph in given.bodies:
@@ -190,6 +196,8 @@ class OnnxWork:
         model = self._source.model
         functions = [function.graph for function in model.functions]
         self._graphs = [model.graph, *graphs_within(model.graph.node), *functions]
+        self._weights = weights_of(model.graph)
+        self._descs: dict[str, Sequence[OperatorDesc]] = {}
         self.places: dict[str, list[str]] = {}
         for number, graph in enumerate(self.graphs):
             for k, node in enumerate(graph.nodes):
@@ -225,6 +233,39 @@ class OnnxWork:
             found["compare"] = self._compare
         return found
 
+    def sizes(self) -> list[dict[str, Any]]:
+        """The open sizes of its inputs: by names, or by places where they have none; and those that are given."""
+        graph, given = self._source.model.graph, self._given.shapes()
+        found: dict[str, dict[str, Any]] = {}
+        for info in graph.input:
+            whole = given.get(info.name)
+            own = () if info.name in graph.constants else named_sizes(info.name, info.type.shape) or ()
+            for axis, size in enumerate(own):
+                if isinstance(size, int):
+                    continue
+                one = found.setdefault(size, {"name": tell(size, 80), "where": [], "value": None})
+                one["where"].append(tell(f"{info.name}[{axis}]", 80))
+                value = given.get(size)
+                if value is None and isinstance(whole, list) and axis < len(whole):
+                    value = whole[axis]
+                one["value"] = value if isinstance(value, int) else one["value"]
+        return list(found.values())
+
+    def descs(self, place: str) -> Sequence[OperatorDesc]:
+        """The operators that a node becomes, once the model was checked."""
+        return self._descs.get(place, ())
+
+    def digest(self, name: str) -> str:
+        """What tells a weight's values from others."""
+        held = self._weights.get(name)
+        if isinstance(held, Node):
+            return str(held.attribute[0].value) if held.attribute else ""
+        if held is None:
+            return ""
+        value = decode_tensor(held, self._source.name, f"tensor {show(name, 60)}", self._source.beside)
+        assert value.known is not None  # noqa: S101 - for type checkers: a model's tensor is known
+        return hashlib.blake2b(np.ascontiguousarray(value.known.flat()), digest_size=16).hexdigest()
+
     def weight(self, name: str) -> dict[str, Any]:
         """The figures of a weight."""
         for graph in self._graphs:
@@ -253,6 +294,7 @@ class OnnxWork:
             place = next((self._made[name] for name in node.makes if name in self._made), None)
             types |= {tell(name): _type(info) for name, info in node.makes.items() if info is not None}
             if place is not None:
+                self._descs[place] = node.descs
                 nodes[place] = _judged(node)
         refused, hosted = sum(report.refused.values()), report.hosted.total()
         counted = sum(node.kind != "Constant" for node in report.nodes)
@@ -267,7 +309,15 @@ class OnnxWork:
             told.append(f"assumed {sizes}")
         if report.doubt is not None:
             told.append("whether it fits together depends on sizes: --shape gives them")
-        return {"nodes": nodes, "types": types, "says": ", ".join(told), "faults": [str(one) for one in report.faults]}
+        sizes = {
+            size: shape[axis]
+            for name, shape in report.shapes.items()
+            if (info := report.inputs.get(name)) is not None
+            for axis, size in enumerate(named_sizes(name, info.shape) or ())
+            if isinstance(size, str) and axis < len(shape)
+        }
+        more = {"sizes": {tell(name, 80): size for name, size in sizes.items()}}
+        return {"nodes": nodes, "types": types, "says": ", ".join(told), **more, "faults": [str(one) for one in report.faults]}
 
     def _load(self, say: Say) -> Model:
         say("compiling the model")
@@ -376,5 +426,6 @@ def _judged(node: NodeReport) -> dict[str, Any]:
         "note": str(node.error) if isinstance(node.error, DmlError) else node.note,
         "operators": list(dict.fromkeys(node.operators)),
         "level": None if node.lowest_level is None else str(node.lowest_level),
+        "category": categories.of_operators(map(type, node.descs)) if node.descs else None,
     }
     return {key: value for key, value in data.items() if value}

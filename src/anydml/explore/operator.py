@@ -16,6 +16,7 @@ from anydml.explore.answer import answers_of, is_small, recording_of
 from anydml.explore.form import (
     LEVEL_KEY,
     command_line,
+    contents_of,
     controls_of,
     groups_of,
     levels,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from anydml.explore.form import Reading, State
     from anydml.operators import OperatorDesc
 
-__all__ = ["ANSWERS", "link", "read_command", "standalone"]
+__all__ = ["answers", "link", "look", "read_command", "standalone"]
 
 
 @functools.cache
@@ -74,9 +75,15 @@ def describe_form(cls: type[OperatorDesc]) -> dict[str, Any]:
     }
 
 
-def look(cls: type[OperatorDesc], state: State) -> dict[str, Any]:
-    """The result of a form: its faults, or the picture, the answer and the lowest level."""
+def look(cls: type[OperatorDesc], state: State, own: OperatorDesc | None = None) -> dict[str, Any]:
+    """The result of a form: its faults, or the picture, the answer and the lowest level.
+
+    `own` is an operator of a model, which it is of as long as the form says what that does.
+    """
     reading = read_form(cls, state)
+    is_own = isinstance(own, cls) and contents_of(own) == state
+    if is_own:
+        reading.desc = own  # with strides, which no form has
     found: dict[str, Any] = {
         "command": command_line(cls, state),
         "link": link(cls, state),
@@ -85,6 +92,7 @@ def look(cls: type[OperatorDesc], state: State) -> dict[str, Any]:
         "picture": None,
         "answers": [],
         "follows": {},
+        "is_own": is_own,
     }
     if reading.desc is not None:
         lowest = reading.desc.check(reading.level).lowest_level
@@ -131,22 +139,28 @@ def _record(cls: type[OperatorDesc], state: State) -> dict[str, Any]:
     return recording_of(reading.desc, reading.arrays)
 
 
-def _ask(answer: Callable[[type[OperatorDesc], Any], Any]) -> Callable[[Any], Any]:
-    def asked(given: Any) -> Any:
-        if not isinstance(given, dict) or not isinstance(given.get("operator"), str):
-            raise DescriptionError("anydml explore", Fault(field="operator", rule="operator must be a name"))
-        return answer(find_operator(given["operator"]), given.get("state"))
+def answers(desc_of: Callable[[str], OperatorDesc | None] = lambda _of: None) -> dict[str, Callable[[Any], Any]]:
+    """The questions that the page's half asks, by name: JSON in, JSON out; `desc_of` finds an operator of a model."""
 
-    return asked
+    def ask(answer: Callable[[type[OperatorDesc], Any], Any]) -> Callable[[Any], Any]:
+        return lambda asked: answer(_operator(asked), asked.get("state"))
+
+    def look_at(asked: Any) -> Any:
+        cls, of = _operator(asked), asked.get("of")
+        return look(cls, read_state(cls, asked.get("state")), desc_of(of) if isinstance(of, str) else None)
+
+    return {
+        "operators": lambda _given: list_operators(),
+        "form": ask(lambda cls, _state: describe_form(cls)),
+        "look": look_at,
+        "record": ask(lambda cls, state: _record(cls, read_state(cls, state))),
+    }
 
 
-ANSWERS: dict[str, Callable[[Any], Any]] = {
-    "operators": lambda _given: list_operators(),
-    "form": _ask(lambda cls, _state: describe_form(cls)),
-    "look": _ask(lambda cls, state: look(cls, read_state(cls, state))),
-    "record": _ask(lambda cls, state: _record(cls, read_state(cls, state))),
-}
-"""The questions that the page's half asks, by name: JSON in, JSON out."""
+def _operator(asked: Any) -> type[OperatorDesc]:
+    if not isinstance(asked, dict) or not isinstance(asked.get("operator"), str):
+        raise DescriptionError("anydml explore", Fault(field="operator", rule="operator must be a name"))
+    return find_operator(asked["operator"])
 
 
 def standalone(cls: type[OperatorDesc], state: State) -> tuple[str, str, Sequence[str], Sequence[str], Any]:

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 _TYPES = {"css": "text/css", "js": "text/javascript", "html": "text/html", "svg": "image/svg+xml"}
 
 
-def shell(*, has_model: bool) -> str:
+def shell() -> str:
     """The page that a server gives."""
-    whole = read("index.html").replace("{result}", result("", ""))
-    return whole.replace("{has-model}", str(has_model).lower())
+    return read("index.html").replace("{result}", result("", ""))
 
 
 def result(picture: str, answers: str) -> str:
@@ -46,9 +45,20 @@ def read(name: str) -> str:
     return resources.files(__package__).joinpath("static", name).read_text("utf-8")
 
 
+_MORE = (
+    (("#f3ecc2", "#6b5a00"), ("#3c3609", "#dcc64a")),
+    (("#ffdfd9", "#a8341b"), ("#4d2019", "#ff9d87")),
+    (("#e3ecc8", "#4c6410"), ("#2c380e", "#b5d45c")),
+    (("#e4e6f0", "#4a5578"), ("#2c3145", "#a9b4dc")),
+    (("#ecdccf", "#75492a"), ("#3d2b1f", "#d9a883")),
+)
+"""Hues after those of pictures, light and dark: there are more categories of nodes."""
+
+
 def colours() -> str:
     """The colours of pictures for the whole page: the reader's choice, or else the system's."""
-    light, dark = LIGHT.variables(), DARK.variables()
+    schemes = (LIGHT._replace(hues=LIGHT.hues + tuple(a for a, _ in _MORE)), DARK._replace(hues=DARK.hues + tuple(b for _, b in _MORE)))
+    light, dark = (scheme.variables() for scheme in schemes)
     return (
         f":root{{color-scheme:light;{light}}}\n"
         f'@media (prefers-color-scheme:dark){{:root:not([data-theme="light"]){{color-scheme:dark;{dark}}}}}\n'
@@ -66,9 +76,13 @@ _MODEL = (
     "elements.js",
     "minimap.js",
     "reports.js",
+    "sizes.js",
+    "files.js",
+    "export.js",
     "panel.js",
     "shades.js",
     "viewport.js",
+    "stage.js",
     "model.js",
     "model_data.js",
 )

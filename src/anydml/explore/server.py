@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import secrets
@@ -10,8 +11,11 @@ import threading
 import webbrowser
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from anydml.core.errors import DmlError, Fault, UnsupportedError
 from anydml.explore import model, operator, page
+from anydml.explore.uploads import discard
 
 try:
     import uvicorn
@@ -21,7 +25,7 @@ try:
     from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
 
-    from anydml.explore.guard import PATIENCE, Connection, Guard
+    from anydml.explore.guard import FILES, PATIENCE, Connection, Guard
 except ModuleNotFoundError as _error:
     _fault = Fault(
         field="explore",
@@ -38,9 +42,10 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 
 
-def application(opened: model.Opened | None, token: str, port: int) -> Guard:
-    """The page and its answers; `opened` is the model that it shows."""
-    answers: dict[str, Callable[[Any], Any]] = {**operator.ANSWERS, **model.answers(opened)}
+def application(workspace: model.Workspace, token: str, port: int) -> Guard:
+    """The page and its answers; `workspace` has the models that it shows."""
+    answers: dict[str, Callable[[Any], Any]] = {**operator.answers(workspace.desc_of), **workspace.answers()}
+    uploads, one_file_at_a_time = workspace.uploads, asyncio.Lock()
     one_at_a_time = threading.Lock()  # an answer takes a core, and memory that was counted for it alone
 
     def compute(answer: Callable[[Any], Any], asked: Any) -> Any:
@@ -59,9 +64,30 @@ def application(opened: model.Opened | None, token: str, port: int) -> Guard:
             return JSONResponse(await run_in_threadpool(compute, answer, asked))
         except DmlError as error:
             return JSONResponse({"error": str(error)}, 422)
+        except click.ClickException as error:
+            return JSONResponse({"error": error.format_message()}, 422)
+
+    async def take(request: Request) -> Response:
+        query = request.query_params
+        path = None
+        try:
+            async with one_file_at_a_time:
+                number, path = uploads.place(query.get("batch", ""), query.get("name", ""))
+                with path.open("xb") as made:
+                    async for part in request.stream():
+                        uploads.count(len(part))
+                        await run_in_threadpool(made.write, part)
+        except ClientDisconnect:
+            discard(path) if path is not None else None
+            return JSONResponse({"error": "the file did not come whole"}, 400)
+        except (DmlError, OSError) as error:
+            discard(path) if path is not None and not isinstance(error, FileExistsError) else None
+            told = str(error) if isinstance(error, DmlError) else f"the file could not be kept ({error.strerror})"
+            return JSONResponse({"error": told}, 422)
+        return JSONResponse({"batch": number})
 
     async def index(_request: Request) -> Response:
-        return Response(page.shell(has_model=opened is not None), media_type="text/html")
+        return Response(page.shell(), media_type="text/html")
 
     async def file(request: Request) -> Response:
         found = page.file(request.path_params["name"])
@@ -71,19 +97,20 @@ def application(opened: model.Opened | None, token: str, port: int) -> Guard:
         Route("/", index),
         Route("/static/{name}", file),
         Route("/ask/{name}", ask, methods=["POST"]),
+        Route(FILES, take, methods=["POST"]),
     ]
     return Guard(Starlette(routes=routes), token, port)
 
 
-def serve(opened: model.Opened | None, start: str, port: int, say: Callable[[str], None], *, opens: bool) -> None:
+def serve(workspace: model.Workspace, start: str, port: int, say: Callable[[str], None], *, opens: bool) -> None:
     """Serve the page until somebody interrupts it; `start` is the part of the address after #."""
     token = secrets.token_urlsafe(32)
-    with contextlib.closing(_listen(port)) as listening:
+    with contextlib.closing(workspace.uploads), contextlib.closing(_listen(port)) as listening:
         own = listening.getsockname()[1]
         address = f"http://{HOST}:{own}/?token={token}{f'#{start}' if start else ''}"
         say(address)
         settings = uvicorn.Config(
-            application(opened, token, own),
+            application(workspace, token, own),
             http=functools.partial(Connection, {}),
             ws="none",
             lifespan="off",

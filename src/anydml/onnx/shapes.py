@@ -33,7 +33,7 @@ class Binder:
         self, subject: str, inputs: Mapping[str, TensorInfo], given: Mapping[str, int | Sequence[int]]
     ) -> None:
         self._subject, self._inputs = subject, inputs
-        self._declared = {name: _named(name, info.shape) for name, info in inputs.items()}
+        self._declared = {name: named_sizes(name, info.shape) for name, info in inputs.items()}
         if not isinstance(given, Mapping):
             rule = "shapes must be a mapping of the names of inputs and of open sizes to shapes and sizes"
             fault = Fault(field="shapes", rule=rule, value=given, found=describe(given), way_out="such as {'n': 8}")
@@ -180,7 +180,7 @@ def refuse_large(name: str, shape: Sequence[int]) -> Fault | None:
     return Fault(field=name, rule=rule, value=count)
 
 
-def _named(name: str, shape: Sequence[Size] | None) -> tuple[int | str, ...] | None:
+def named_sizes(name: str, shape: Sequence[Size] | None) -> tuple[int | str, ...] | None:
     """A declared shape whose open sizes all have names: `x[0]` where the model gives none."""
     if shape is None:
         return None

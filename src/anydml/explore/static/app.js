@@ -1,8 +1,10 @@
 // The shell: which half is shown, the colours, and how a half asks the server.
 import * as operator from "./operator.js";
 import * as model from "./model.js";
+import * as compare from "./compare.js";
+import { send } from "./files.js";
 
-const halves = { operator, model };
+const halves = { operator, model, compare };
 const root = document.documentElement;
 const shown = new Set();
 
@@ -29,6 +31,8 @@ export async function ask(name, data, signal) {
   if (!answer.ok) throw new Refused(found?.error ?? text.trim());
   return found;
 }
+
+ask.send = send;
 
 // Words for who hears a page instead of seeing it.
 export function say(text) {

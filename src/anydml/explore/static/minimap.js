@@ -22,7 +22,7 @@ export class Minimap {
   // A graph of few rows needs none; one of many is drawn once, and again in other colours.
   show(graph, colours) {
     const { width, height } = this.port.size();
-    this.root.hidden = !graph.nodes.length || Math.min(width / graph.width, height / graph.height) >= LARGE;
+    this.root.hidden = !graph.boxes.length || Math.min(width / graph.width, height / graph.height) >= LARGE;
     if (this.root.hidden) return;
     const narrow = width < 500 ? 0.7 : 1, ratio = devicePixelRatio || 1;
     this.down = Math.min((HIGHEST * narrow) / graph.height, (WIDEST * narrow) / graph.width * 4);
@@ -32,7 +32,7 @@ export class Minimap {
     Object.assign(this.canvas.style, { width: `${wide}px`, height: `${high}px` });
     const pen = this.canvas.getContext("2d");
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    graph.nodes.forEach((node, k) => {
+    graph.boxes.forEach((node, k) => {
       pen.fillStyle = colours[k];
       pen.fillRect(node.x * this.across, node.y * this.down, Math.max(node.w * this.across, 1.5), Math.max(graph.box * this.down, 1));
     });

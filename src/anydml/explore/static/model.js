@@ -1,71 +1,108 @@
 // The half of a model. `show` is called once, with the element to fill and a function that asks the server.
 import { el } from "./elements.js";
-import { Minimap } from "./minimap.js";
+import { dropZones, isProfile, opener } from "./files.js";
 import { Panel } from "./panel.js";
 import { JOBS } from "./reports.js";
 import { MODES, Shades } from "./shades.js";
-import { Viewport } from "./viewport.js";
+import { Stage } from "./stage.js";
 
-const NONE = [
-  el("h1", {}, "No model is open"),
-  el("p", {}, "Give one as you start the page, an ONNX model (.onnx) or a DxDispatch model (.json):"),
-  el("pre", { tabindex: 0 }, "anydml explore MODEL"),
-  el("p", {}, "Its graph stands here then, with shapes, weights, passes and times, and with the reason of each node that cannot run."),
-];
+const ENDINGS = ".onnx,.json,.data,.bin,.weights";
 
 export async function show(section, ask, say) {
-  const model = await ask("model", {});
-  if (!model) {
-    section.replaceChildren(el("div", { class: "none" }, ...NONE));
-    return;
-  }
-  const view = new ModelView(model, ask, say);
-  section.replaceChildren(view.root);
-  section.view = view; // for who looks on from outside
-  await view.follow();
-  addEventListener("hashchange", () => view.follow().catch((error) => view.tell(error.message)));
-  if (model.done?.passes?.state === "done") await view.work("passes"); // a file has them; the check says why one has not
-  await view.work("check");
+  const server = ask.send ? { ask, say, send: ask.send } : null; // a page of one file has none
+  const start = async (found) => {
+    section.view?.leave();
+    const model = found ?? (await ask("model", {}));
+    if (!model) return section.replaceChildren(none(open, drop));
+    const view = new ModelView(model, ask, say, server && { open, drop, start });
+    section.replaceChildren(view.root);
+    section.view = view; // for who looks on from outside
+    await view.follow();
+    if (model.done?.passes?.state === "done") await view.work("passes"); // a file has them; the check says why one has not
+    await view.work("check");
+    if (model.jobs.includes("trace")) await view.work("trace");
+  };
+  const tell = (text) => (section.view && section.contains(section.view.root) ? section.view.tell(text) : say(section.querySelector(".none .told").textContent = text));
+  const open = async (files, side = "a") => {
+    try {
+      if (section.view && side === "a" && (await isProfile(files))) return await section.view.lay(files);
+      const batch = await ask.send(files, tell), found = await ask("open", { batch, model: side });
+      if (side === "b") return void (location.hash = "compare");
+      history.replaceState(null, "", "#model");
+      await start(found);
+    } catch (error) {
+      tell(error.message);
+    }
+  };
+  const drop = { "Open": (files) => open(files) };
+  addEventListener("hashchange", () => section.view?.follow().catch((error) => section.view.tell(error.message)));
+  await start(null);
+}
+
+function none(open, drop) {
+  return el("div", { class: "none" }, el("h1", {}, "No model is open"),
+    el("p", {}, "Open an ONNX model (.onnx, with the files of its weights if it has any) or a DxDispatch model (.json), or drop it on this page."),
+    el("p", {}, opener("Open a model", (files) => open(files), { multiple: true, accept: ENDINGS })),
+    el("p", { class: "told", role: "alert" }),
+    el("p", {}, "Its graph stands here then, with shapes, weights, passes and times, and with the reason of each node that cannot run. The same from a terminal:"),
+    el("pre", { tabindex: 0 }, "anydml explore MODEL"),
+    dropZones({ "Drop a model": drop.Open }));
 }
 
 class ModelView {
-  constructor(model, ask, say) {
-    Object.assign(this, { model, ask, say, done: {}, graphs: new Map(), chosen: -1, mode: "type" });
+  // `server` opens files, where the page has a server.
+  constructor(model, ask, say, server) {
+    Object.assign(this, { model, ask, say, server, done: {}, graphs: new Map(), chosen: null, mode: "type", isLeft: false });
     this.shades = new Shades(this);
     this.panel = new Panel(this);
-    this.canvas = el("canvas", {
-      tabindex: 0, role: "application", "aria-roledescription": "graph",
-      "aria-label": `Graph of ${model.name}. Arrows move it, plus and minus zoom, 0 fits it. The list of nodes says the same in words.`,
+    this.stage = new Stage({
+      label: `Graph of ${model.name}. Arrows move it, plus and minus zoom, 0 fits it, Enter unfolds. The list of nodes says the same in words.`,
+      load: (open) => this.ask("scene", { graph: this.number, open }), fills: (k) => this.shades.colours[k], choose: (item) => this.choose(item, { stays: true }),
+      type: (tensor) => this.type(tensor), legend: this.shades.legend, colours: () => this.colour(this.mode), failed: (text) => this.tell(text),
     });
+    this.port = this.stage.port;
     this.titles = el("select", { "aria-label": "Graph", hidden: model.graphs.length < 2, onchange: () => this.enter(Number(this.titles.value)) },
       ...model.graphs.map((graph, k) => el("option", { value: k }, graph.title)));
     this.modes = el("select", { "aria-label": "Colour by", onchange: () => this.colour(this.modes.value) });
     this.outer = el("button", { type: "button", onclick: () => this.enter(this.graph.around) }, "↑ Outer graph");
-    this.status = el("p", { class: "told" });
-    this.foot = el("div", { class: "foot" }, this.shades.legend);
-    this.nothing = el("p", { class: "nothing", hidden: true }, "This graph has no nodes.");
-    const zoom = (text, label, act) => el("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
-    const jobs = Object.keys(JOBS).filter((name) => name !== "check" && model.jobs.includes(name) && !model.done);
+    this.status = el("p", { class: "told", role: "status" });
+    const jobs = Object.keys(JOBS).filter((name) => !["check", "trace"].includes(name) && model.jobs.includes(name) && !model.done);
     this.buttons = Object.fromEntries(jobs.map((name) => [name, el("button", { type: "button", onclick: () => this.work(name, true) }, JOBS[name].split(" with ")[0],
       JOBS[name].includes(" with ") ? el("span", { class: "long" }, " with ONNX Runtime") : null)]));
     this.root = el("div", { class: "view" },
-      el("div", { class: "bar" }, el("h1", {}, model.name), this.titles, this.outer, ...Object.values(this.buttons),
+      el("div", { class: "bar" }, el("h1", {}, model.name), this.titles, this.outer, ...this.openers(), ...Object.values(this.buttons),
         el("label", {}, el("span", { class: "long" }, "Colour by "), this.modes)),
-      el("p", { class: "facts" }, model.facts.map(([name, text]) => `${name}: ${text}`).join(" · ")), this.status,
-      el("div", { class: "stage" }, this.canvas, this.nothing,
-        el("div", { class: "zoom", role: "group", "aria-label": "Zoom" },
-          zoom("+", "Zoom in", () => this.port.zoom(1.25)), zoom("−", "Zoom out", () => this.port.zoom(0.8)), zoom("⤢", "Fit", () => this.port.fit())),
-        this.foot),
-      this.panel.root);
-    this.port = new Viewport(this.canvas, {
-      fills: (_, k) => this.shades.colours[k], choose: (k) => this.choose(k, { stays: true }), moved: (sight) => this.map.move(sight),
-      room: () => this.shades.legend.offsetHeight,
-    });
-    this.map = new Minimap(this.port);
-    this.foot.append(this.map.root);
-    const repaint = () => this.graph && (this.colour(this.mode), this.port.colours());
-    new MutationObserver(repaint).observe(document.documentElement, { attributeFilter: ["data-theme"] });
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+      el("p", { class: "facts" }, model.facts.map(([name, text]) => `${name}: ${text}`).join(" · ")), this.status, this.stage.root, this.panel.root);
+    if (server) this.root.append(dropZones({ "Open this model": (files) => server.open(files), "Compare with this model": (files) => server.open(files, "b") }));
+  }
+
+  openers() {
+    const { server } = this;
+    if (!server) return [];
+    return [el("details", { class: "menu" }, el("summary", {}, "Open"), el("div", {},
+      opener("A model", (files) => server.open(files), { multiple: true, accept: ENDINGS }),
+      opener("Another beside it", (files) => server.open(files, "b"), { multiple: true, accept: ENDINGS }),
+      opener("ONNX Runtime's profile", (files) => this.lay(files), { accept: ".json" })))];
+  }
+
+  // A profile of ONNX Runtime's over the graph.
+  async lay(files) {
+    this.root.querySelector(".menu").open = false;
+    try {
+      await this.ask("profile", { batch: await this.ask.send(files, (text) => this.tell(text)) });
+      await this.work("trace", true);
+    } catch (error) {
+      this.tell(error.message);
+    }
+  }
+
+  // Other sizes: the same model, opened again.
+  async resize(sizes) {
+    await this.server.start(await this.ask("sizes", { sizes }));
+  }
+
+  leave() {
+    this.isLeft = true;
   }
 
   // What an address says: a graph and a node; where it says neither, all stays as it is.
@@ -75,12 +112,13 @@ class ModelView {
     const [graph, node] = location.hash.split("/").slice(1).map(Number);
     if (graph === undefined && this.graph) return this.remember();
     if (!this.graph || graph !== this.number) await this.open(this.model.graphs[graph] ? graph : 0);
-    if (this.graph.nodes[node] && node !== this.chosen) this.choose(node, { keepsFocus: true });
+    if (this.graph.nodes[node] && node !== this.chosen) await this.choose(node, { keepsFocus: true });
     else this.remember();
   }
 
   remember() {
-    const own = this.chosen >= 0 ? `#model/${this.number}/${this.chosen}` : this.number ? `#model/${this.number}` : "#model";
+    if (location.hash && !location.hash.startsWith("#model")) return;
+    const own = this.chosen !== null && this.chosen >= 0 ? `#model/${this.number}/${this.chosen}` : this.number ? `#model/${this.number}` : "#model";
     if (location.hash || own !== "#model") history.replaceState(null, "", own);
   }
 
@@ -94,10 +132,8 @@ class ModelView {
     this.graph = this.graphs.get(number);
     this.titles.value = number;
     this.outer.hidden = this.graph.around === null;
-    this.chosen = -1;
-    this.nothing.hidden = this.graph.nodes.length > 0;
-    this.colour(this.mode);
-    this.port.show(this.graph);
+    this.chosen = null;
+    this.stage.show(this.graph, this.model.name);
     this.panel.search.value = "";
     this.panel.list();
     this.say(`${this.graph.title}, ${this.graph.nodes.length} nodes`);
@@ -117,7 +153,7 @@ class ModelView {
   async go(place) {
     const [graph, k] = place.split(".").map(Number);
     if (graph !== this.number) await this.enter(graph);
-    if (graph === this.number) this.choose(k);
+    if (graph === this.number) await this.choose(k);
   }
 
   kind(place) {
@@ -129,29 +165,31 @@ class ModelView {
     this.status.textContent = text;
   }
 
-  choose(k, { stays = false, keepsFocus = false } = {}) {
-    this.chosen = this.port.chosen = k;
+  async choose(item, { stays = false, keepsFocus = false } = {}) {
+    if (item !== null && item >= 0) await this.stage.reveal(item);
+    this.chosen = this.port.chosen = item;
     this.remember();
-    if (k < 0) {
+    if (item === null) {
       this.panel.list();
       return this.port.draw();
     }
-    this.panel.show(k, keepsFocus || stays);
+    if (item < 0) this.panel.showGroup(~item, keepsFocus || stays);
+    else this.panel.show(item, keepsFocus || stays);
     if (stays) this.port.draw();
-    else this.port.centre(k);
+    else this.port.centre(item);
   }
 
   light(found) {
-    this.port.found = found;
+    this.port.found = new Set([...found].map((k) => this.stage.seen(k)));
     this.port.draw();
   }
 
   colour(mode) {
-    const has = { type: true, support: this.done.check, time: this.done.profile, bytes: this.done.profile ?? this.done.passes, difference: this.done.compare };
+    const has = { type: true, support: this.done.check, time: this.done.profile, trace: this.done.trace, bytes: this.done.profile ?? this.done.passes, difference: this.done.compare };
     this.modes.replaceChildren(...Object.keys(MODES).filter((key) => has[key]).map((key) => el("option", { value: key }, MODES[key])));
     this.mode = this.modes.value = has[mode] ? mode : "type";
     this.shades.prepare(this.mode);
-    this.map.show(this.graph, this.shades.spots());
+    this.stage.map.show(this.graph.scene, this.shades.spots());
     this.port.draw();
   }
 
@@ -160,11 +198,12 @@ class ModelView {
     if (button) button.disabled = true;
     try {
       let state = await this.ask("job", { name });
-      for (; state.state === "running"; state = await this.ask("job", { name })) {
+      for (; state.state === "running" && !this.isLeft; state = await this.ask("job", { name })) {
         this.tell(`${JOBS[name]}: ${state.says}, ${Math.round(state.seconds)} s …`);
         reports.running(name, `${state.says} …`);
         await wait();
       }
+      if (this.isLeft) return;
       if (state.state === "failed") throw new Error(state.says);
       this.finish(name, state.result, isAsked);
     } catch (error) {
@@ -179,20 +218,27 @@ class ModelView {
   finish(name, result, isAsked) {
     this.done[name] = result;
     this.byNode = this.sort();
+    if (name === "check") this.stage.words();
+    if (name === "check") this.panel.sizes?.tell(result.sizes);
     this.tell(`${JOBS[name]}: ${result.says}`);
     this.say(result.says);
     this.panel.reports.done(name, result, isAsked);
-    const wanted = { profile: "time", compare: "difference" }[name];
+    const wanted = { profile: "time", trace: "trace", compare: "difference" }[name];
     const isBad = name === "check" && Object.values(result.nodes).some((node) => node.state);
     this.colour(wanted ?? (isBad ? "support" : this.mode));
-    if (this.chosen >= 0) this.panel.show(this.chosen, true);
+    if (this.chosen !== null && this.chosen >= 0) this.panel.show(this.chosen, true);
+    else if (this.chosen !== null) this.panel.showGroup(~this.chosen, true);
     else if (!this.panel.root.contains(document.activeElement)) this.panel.list();
   }
 
   // By node, the passes that do its work: those of a profile with their times, and the words of those that were compiled.
   sort() {
+    return { own: this.byPlace(this.done.profile ?? this.done.passes), trace: this.byPlace(this.done.trace) };
+  }
+
+  byPlace(result) {
     const found = new Map(), words = new Map((this.done.passes?.passes ?? []).map((one) => [one.nodes.join(), one.does]));
-    (this.done.profile ?? this.done.passes ?? { passes: [] }).passes.forEach((one, number) => {
+    (result ?? { passes: [] }).passes.forEach((one, number) => {
       for (const place of one.nodes) {
         if (!found.has(place)) found.set(place, []);
         found.get(place).push({ ...one, number, does: one.does ?? words.get(one.nodes.join()) });
@@ -205,13 +251,18 @@ class ModelView {
     return this.done.check?.nodes[`${this.number}.${k}`];
   }
 
+  category(k) {
+    const own = this.graph.nodes[k].category;
+    return own === this.model.categories.at(-1) ? this.known(k)?.category ?? own : own;
+  }
+
   type(tensor) {
     return this.done.check?.types[tensor] ?? this.graph.types[tensor];
   }
 
-  passes(k) {
+  passes(k, source = "own") {
     const own = `${this.number}.`;
-    return (this.byNode?.get(own + k) ?? []).map((one) => ({
+    return (this.byNode?.[source].get(own + k) ?? []).map((one) => ({
       ...one,
       others: one.nodes.filter((place) => place.startsWith(own) && place !== own + k).map((place) => Number(place.slice(own.length))),
     }));
@@ -235,7 +286,7 @@ class ModelView {
 function index(graph) {
   graph.before = graph.nodes.map(() => []);
   graph.after = graph.nodes.map(() => []);
-  for (const [from, to] of graph.edges) {
+  for (const [from, to] of graph.links) {
     graph.after[from].push(to);
     graph.before[to].push(from);
   }

@@ -24,8 +24,9 @@ export async function show(section, ask, say) {
     copied("Link", link, say), copied("Command line", command, say));
   const gpu = live(ask, say);
   result.append(gpu.element, share);
-  section.replaceChildren(chosen.whole, el("div", { id: "top" }, verdict, jump(fields, result)), el("div", { id: "edit" }, title, says, fields, again), result);
-  let data, controls, waiting, asking, own;
+  section.replaceChildren(chosen.whole, el("div", { id: "top" }, verdict, jump(fields, result)), el("div", { id: "edit" }, title, origin, says, fields, again), result);
+  const origin = el("p", { class: "note", hidden: true }, "As ", el("a", {}, "a node of the model"), " has it, with the strides of its tensors; the values are made up.");
+  let data, controls, waiting, asking, own, of;
 
   async function look(name, state, strange = []) {
     asking?.abort();
@@ -33,7 +34,7 @@ export async function show(section, ask, say) {
     const { signal } = asking;
     let found;
     try {
-      found = await ask("look", { operator: name, state }, signal);
+      found = await ask("look", { operator: name, state, of }, signal);
     } catch (error) {
       if (error.name === "AbortError") return;
       verdict.textContent = error.message;
@@ -41,7 +42,10 @@ export async function show(section, ask, say) {
       return;
     }
     if (signal.aborted) return;
-    own = `#${found.link}`;
+    if (!found.is_own) of = undefined; // it was changed since
+    own = `#${found.link}${of ? `&of=${of}` : ""}`;
+    origin.hidden = !of;
+    origin.firstElementChild.href = `#model/${(of ?? "").split("/")[1]?.replace(".", "/")}`;
     if (location.hash !== own) history.replaceState(null, "", own);
     link.value = location.href;
     command.value = found.command;
@@ -103,7 +107,10 @@ export async function show(section, ask, say) {
     }
     const name = path.split("/")[1] || data?.name || START;
     try {
-      await open(name, query === undefined ? null : read(query));
+      const state = query === undefined ? null : read(query);
+      of = state?.of;
+      delete state?.of;
+      await open(name, state);
     } catch (error) {
       verdict.textContent = error.message;
       verdict.className = "bad";
@@ -111,7 +118,7 @@ export async function show(section, ask, say) {
     }
   }
 
-  again.addEventListener("click", () => open(data.name, null));
+  again.addEventListener("click", () => ((of = undefined), open(data.name, null)));
   addEventListener("hashchange", follows);
   document.addEventListener("keydown", (event) => {
     if (event.target === document.body && !section.hidden) bar.onkeydown?.(event);

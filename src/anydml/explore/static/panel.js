@@ -1,6 +1,7 @@
 // Beside the graph: what was searched for, or what is known of the node that was chosen.
 import { bytes, el, milliseconds, number } from "./elements.js";
 import { Reports, WORDS, table } from "./reports.js";
+import { sizesForm } from "./sizes.js";
 
 const MOST_SHOWN = 200;
 
@@ -16,7 +17,9 @@ export class Panel {
     this.nodes = el("ol", { class: "nodes", "aria-label": "Nodes", onkeydown: (event) => this.step(event) });
     this.details = el("div", { class: "details", hidden: true });
     this.reports = new Reports(view);
-    this.found = el("div", { class: "found" }, this.reports.root, this.count, this.nodes);
+    const { sizes } = view.model;
+    this.sizes = view.server && sizes.length ? sizesForm(sizes, (given) => view.resize(given)) : null;
+    this.found = el("div", { class: "found" }, this.sizes?.root, this.reports.root, this.count, this.nodes);
     this.root = el("aside", { "aria-label": "Nodes of the graph", onkeydown: (event) => event.key === "Escape" && this.leave(event) },
       this.search, this.found, this.details);
   }
@@ -104,8 +107,9 @@ export class Panel {
       ...this.slots("Inputs", node.in, k),
       ...this.slots("Outputs", node.out, k),
       ...this.pairs("Attributes", node.attributes),
-      ...this.becomes(known),
+      ...this.becomes(known, k),
       ...this.passes(k),
+      ...this.passes(k, "trace"),
       ...this.differences(node),
     );
     this.details.hidden = false;
@@ -114,9 +118,37 @@ export class Panel {
     if (!keepsFocus) title.focus({ preventScroll: true });
   }
 
+  // A group: what is in it, to be unfolded or folded.
+  showGroup(group, keepsFocus) {
+    const { stage, graph } = this.view, { title, count, nodes } = graph.groups[group], isOpen = stage.opened.has(group);
+    const kinds = new Map();
+    for (const k of nodes) kinds.set(graph.nodes[k].kind, (kinds.get(graph.nodes[k].kind) ?? 0) + 1);
+    const inner = graph.groups.map((one, k) => [one, k]).filter(([one]) => one.outer === group);
+    const head = el("h2", { tabindex: -1 }, title);
+    this.details.replaceChildren(
+      el("button", { type: "button", class: "back", onclick: () => this.back() }, "← All nodes"), head,
+      el("p", { class: "name" }, count > 1 ? `${count} × the same block, ${number(nodes.length)} nodes` : `${number(nodes.length)} nodes`),
+      el("button", { type: "button", onclick: async () => (await stage.toggle(group), this.showGroup(group)) }, isOpen ? "Fold" : "Unfold"),
+      ...this.pairs("Types of nodes", [...kinds].sort((a, b) => b[1] - a[1]).map(([kind, own]) => [kind, number(own)])),
+      ...(inner.length ? [this.part("Groups", el("ul", { class: "slots" }, ...inner.slice(0, MOST_SHOWN).map(([one, k]) =>
+        el("li", {}, el("button", { type: "button", class: "node", onclick: () => this.enterGroup(k) }, el("b", {}, one.count > 1 ? `${one.count} × ${one.title}` : one.title), " ", el("span", {}, `${number(one.nodes.length)} nodes`))))))] : []),
+      this.part("Nodes", el("ul", { class: "slots" }, ...nodes.slice(0, MOST_SHOWN).map((k) => el("li", {}, this.link(k)))), nodes.length > MOST_SHOWN ? el("p", {}, `and ${number(nodes.length - MOST_SHOWN)} more`) : null),
+    );
+    this.details.hidden = false;
+    this.found.hidden = true;
+    this.details.scrollTop = 0;
+    if (!keepsFocus) head.focus({ preventScroll: true });
+  }
+
+  async enterGroup(group) {
+    const { stage } = this.view;
+    if (!stage.port.place(~group)) await stage.unfold([...new Set([...stage.opened, ...stage.around(group).slice(1)])]);
+    await this.view.choose(~group);
+  }
+
   back() {
     const before = this.view.chosen;
-    this.view.choose(-1);
+    this.view.choose(null);
     const own = this.nodes.children[this.results.indexOf(before)]?.querySelector("button");
     (own ?? this.search).focus();
   }
@@ -132,7 +164,7 @@ export class Panel {
 
   bodies(node) {
     return (node.bodies ?? []).map(([name, graph]) =>
-      el("button", { type: "button", onclick: () => this.view.open(graph) }, `Open ${name}`));
+      el("button", { type: "button", onclick: () => this.view.enter(graph) }, `Open ${name}`));
   }
 
   slots(title, slots, k) {
@@ -186,23 +218,36 @@ export class Panel {
     return el("svg", { viewBox: `0 0 ${bins.length * each} ${high}`, role: "img", "aria-label": says, class: "bars" }, el("title", {}, says), ...bars);
   }
 
-  becomes({ operators, level }) {
+  // The operators that a node becomes; each leads to a form with this node's own fields and sizes.
+  becomes({ operators, level }, k) {
     if (!operators?.length) return [];
-    const told = operators.map((name, k) => [k ? ", " : "", this.view.model.done ? name : el("a", { href: `#operator/${name.toLowerCase()}` }, name)]);
-    return [this.part("DirectML", el("p", {}, ...told.flat(), level ? `, from ${level} on` : ""))];
+    const list = el("ul", { class: "slots" }, ...operators.map((name) => el("li", {}, name)));
+    if (!this.view.model.done) this.lead(list, `${this.view.number}.${k}`);
+    return [this.part("DirectML", list, level ? el("p", {}, `from ${level} on`) : null)];
   }
 
-  passes(k) {
-    const found = this.view.passes(k);
+  async lead(list, place) {
+    try {
+      const found = await this.view.ask("node", { place });
+      if (!found.length) return;
+      list.replaceChildren(...found.slice(0, MOST_SHOWN).map(({ name, says, link }, number) =>
+        el("li", {}, el("a", { href: `#${link}&of=a/${place}/${number}` }, name), el("code", {}, says))));
+    } catch (error) {
+      list.append(el("li", {}, error.message));
+    }
+  }
+
+  passes(k, source = "own") {
+    const found = this.view.passes(k, source);
     if (!found.length) return [];
     const rows = found.map((one) => {
-      const told = [one.ms !== undefined ? milliseconds(one.ms) : "", one.bytes ? bytes(one.bytes) : "", one.where === "host" ? "on the host" : ""];
+      const told = [one.ms !== undefined ? milliseconds(one.ms) : "", one.bytes ? bytes(one.bytes) : "", one.where === "host" ? "on the host" : source === "trace" ? one.where : ""];
       if (one.calls > 1) told.push(`${one.calls} calls`);
-      return el("li", {}, el("b", {}, one.once ? "computed once" : `pass ${one.number + 1}`), ` ${told.filter(Boolean).join(", ")}`,
+      return el("li", {}, el("b", {}, source === "trace" ? "" : one.once ? "computed once" : `pass ${one.number + 1}`), ` ${told.filter(Boolean).join(", ")}`,
         one.does ? el("p", {}, one.does) : null,
         ...one.others.slice(0, 8).map((other) => this.link(other)));
     });
-    return [this.part("Passes", el("ul", { class: "slots" }, ...rows))];
+    return [this.part(source === "trace" ? "ONNX Runtime's profile" : "Passes", el("ul", { class: "slots" }, ...rows))];
   }
 
   differences(node) {

@@ -3,7 +3,7 @@ import { bytes, el, milliseconds, number } from "./elements.js";
 
 const MOST = 12;
 export const WORDS = { refused: "cannot run", host: "runs on the host", unknown: "known at a run alone" };
-export const JOBS = { check: "Check", passes: "Passes", profile: "Profile", compare: "Compare with ONNX Runtime" };
+export const JOBS = { check: "Check", passes: "Passes", profile: "Profile", compare: "Compare with ONNX Runtime", trace: "ONNX Runtime's profile" };
 
 export class Reports {
   constructor(view) {

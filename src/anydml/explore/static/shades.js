@@ -1,8 +1,10 @@
-// A node's colours: by its type, by where it runs, or by a figure of it; and the legend that says so.
+// A box's colours: by its category, by where it runs, or by a figure of it; and the legend that says so.
 import { bytes, el, milliseconds } from "./elements.js";
 
 const STATES = { "": ["runs", 3], host: ["runs on the host", 2], unknown: ["known at a run alone", 4], refused: ["cannot run", 0] };
-export const MODES = { type: "type", support: "support", time: "time", bytes: "bytes", difference: "difference" };
+const WORST = ["refused", "unknown", "host", ""];
+const HUES = 11;
+export const MODES = { type: "category", support: "support", time: "time", trace: "ONNX Runtime's time", bytes: "bytes", difference: "difference" };
 
 export class Shades {
   constructor(view) {
@@ -10,58 +12,81 @@ export class Shades {
     this.legend = el("p", { class: "legend" });
   }
 
-  // What is looked up once, and not for each node of each frame.
+  // What is looked up once, and not for each box of each frame.
   prepare(mode) {
     const style = getComputedStyle(document.documentElement);
     const name = (key) => style.getPropertyValue(`--${key}`).trim();
-    const hues = [1, 2, 3, 4, 5, 6].map((k) => [name(`h${k}`), name(`e${k}`)]);
+    this.hues = Array.from({ length: HUES }, (_, k) => [name(`h${k + 1}`), name(`e${k + 1}`)]);
     this.plain = [name("cell"), name("line")];
     this.open = [name("ground"), name("soft")];
     this.grey = [mix(name("line"), name("soft"), 0.25), name("soft"), name("ink")];
+    this.ramp = [mix(name("ground"), name("e2"), 0.06), name("e2"), name("ground"), name("ink")];
     this.mode = mode;
-    const { nodes } = this.view.graph, counts = new Map();
-    nodes.forEach((node) => node.end || counts.set(node.kind, (counts.get(node.kind) ?? 0) + 1));
-    const kinds = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([kind]) => kind);
-    const byKind = new Map(kinds.map((kind, k) => [kind, hues[k]]));
-    const values = nodes.map((_, k) => this.value(k));
-    const most = Math.max(0, ...values.filter((value) => Number.isFinite(value)));
-    const ramp = [mix(name("ground"), name("e2"), 0.06), name("e2"), name("ground"), name("ink")];
-    this.colours = nodes.map((node, k) => {
-      const state = this.view.known(k)?.state ?? "";
-      if (node.end) return this.open;
-      if (mode === "support") return state === "refused" ? this.grey : hues[STATES[state][1] - 1];
-      if (mode === "type") return state === "refused" ? this.grey : byKind.get(node.kind) ?? this.plain;
-      if (values[k] === undefined) return this.plain;
-      const share = most ? Math.sqrt(Math.min(values[k] / most, 1)) : 0;
-      const fill = mix(ramp[0], ramp[1], share);
-      return [fill, ramp[1], contrast(fill, ramp[2]) > contrast(fill, ramp[3]) ? ramp[2] : ramp[3]];
-    });
+    const { boxes } = this.view.graph.scene;
+    const values = boxes.map(({ item }) => this.value(this.members(item)));
+    this.most = Math.max(0, ...values.filter((value) => Number.isFinite(value)));
+    this.colours = boxes.map((box, k) => this.shade(box, values[k]));
+    this.explain();
+  }
+
+  members(item) {
+    return item < 0 ? this.view.graph.groups[~item].nodes : [item];
+  }
+
+  shade({ item, end }, value) {
+    if (end) return this.open;
+    const members = this.members(item), states = members.map((k) => this.view.known(k)?.state ?? "");
+    const state = WORST.find((one) => states.includes(one));
+    if (this.mode === "support") return state === "refused" ? this.grey : this.hues[STATES[state][1] - 1];
+    if (this.mode === "type") return state === "refused" && item >= 0 ? this.grey : this.hue(this.category(members));
+    if (value === undefined) return this.plain;
+    const { ramp, most } = this, share = most ? Math.sqrt(Math.min(value / most, 1)) : 0;
+    const fill = mix(ramp[0], ramp[1], share);
+    return [fill, ramp[1], contrast(fill, ramp[2]) > contrast(fill, ramp[3]) ? ramp[2] : ramp[3]];
+  }
+
+  // The first of the categories that nodes have: of a layer that is its product or convolution.
+  category(members) {
+    const found = new Set(members.map((k) => this.view.category(k)));
+    return this.view.model.categories.find((one) => found.has(one));
+  }
+
+  hue(category) {
+    return this.hues[this.view.model.categories.indexOf(category)] ?? this.plain;
+  }
+
+  explain() {
     const chip = (text, [fill, edge]) => el("span", {}, el("i", { class: "chip", style: `background:${fill};border-color:${edge}` }), text);
-    if (mode === "type") this.legend.replaceChildren(...kinds.map((kind) => chip(kind, byKind.get(kind))));
-    else if (mode === "support") this.legend.replaceChildren(...Object.entries(STATES).map(([key, [text, hue]]) => chip(text, key === "refused" ? this.grey : hues[hue - 1])));
-    else {
-      const told = { time: milliseconds, bytes, difference: (value) => String(Number(value.toPrecision(3))) }[mode];
+    if (this.mode === "type") {
+      const { nodes } = this.view.graph, found = new Set(nodes.map((node, k) => (node.end ? null : this.view.category(k))));
+      this.legend.replaceChildren(...this.view.model.categories.filter((one) => found.has(one)).map((one) => chip(one, this.hue(one))));
+    } else if (this.mode === "support") {
+      this.legend.replaceChildren(...Object.entries(STATES).map(([key, [text, hue]]) => chip(text, key === "refused" ? this.grey : this.hues[hue - 1])));
+    } else {
+      const told = { time: milliseconds, trace: milliseconds, bytes, difference: (value) => String(Number(value.toPrecision(3))) }[this.mode], { ramp } = this;
       const bar = el("i", { class: "ramp", style: `background:linear-gradient(90deg,${ramp[0]},${mix(ramp[0], ramp[1], 0.5)} 25%,${ramp[1]})` });
-      this.legend.replaceChildren(el("span", {}, `${MODES[mode]} 0`), bar, el("span", {}, told(most)));
+      this.legend.replaceChildren(el("span", {}, `${MODES[this.mode]} 0`), bar, el("span", {}, told(this.most)));
     }
   }
 
-  // A colour for each node where it is a spot: of a figure its fill, or else its edge, which is stronger.
+  // A colour for each box where it is a spot: of a figure its fill, or else its edge, which is stronger.
   spots() {
     const part = this.mode === "type" || this.mode === "support" ? 1 : 0;
     return this.colours.map((one) => one[part]);
   }
 
-  value(k) {
+  // The figure of some nodes together: a pass that does the work of several counts once.
+  value(members) {
     if (this.mode === "difference") {
-      const node = this.view.graph.nodes[k];
-      const found = (node.out ?? []).map(([, tensor]) => this.view.difference(tensor)).filter(Boolean);
+      const found = members.flatMap((k) => this.view.graph.nodes[k].out ?? []).map(([, tensor]) => this.view.difference(tensor)).filter(Boolean);
       const largest = found.map((one) => (one.largest === "inf" ? Infinity : one.largest)).filter((one) => one !== null);
       return largest.length ? Math.max(...largest) : undefined;
     }
-    const key = { time: "ms", bytes: "bytes" }[this.mode];
-    const found = this.view.passes(k).filter((one) => one[key] !== undefined && !one.once);
-    return found.length ? found.reduce((sum, one) => sum + one[key], 0) : undefined;
+    const key = { time: "ms", trace: "ms", bytes: "bytes" }[this.mode];
+    if (!key) return undefined;
+    const passes = members.flatMap((k) => this.view.passes(k, this.mode === "trace" ? "trace" : undefined)).filter((one) => one[key] !== undefined && !one.once);
+    const once = new Map(passes.map((one) => [one.number, one[key]]));
+    return once.size ? [...once.values()].reduce((sum, one) => sum + one, 0) : undefined;
   }
 }
 
