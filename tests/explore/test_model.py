@@ -10,15 +10,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from anydml.cli.app import app
 from anydml.core.errors import ModelError, UnsupportedError
-from anydml.explore import page
+from anydml.explore import categories, page
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot
 from anydml.explore.jobs import Jobs
 from anydml.explore.model import Workspace, open_model, standalone
 from anydml.explore.statistics import statistics_of
+from anydml.operators import OPERATORS
 
 if TYPE_CHECKING:
     from anydml.explore.model import Opened
@@ -251,7 +255,9 @@ def test_work_that_open_sizes_make_fail_says_which_and_ends(tmp_path: Path) -> N
 
     node = helper.make_node("Reshape", ["x", "to"], ["y"])
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, "h", "w"]) for name in "xy")
-    asks = Workspace([open_model(saved(tmp_path / "window.onnx", [node], [x], [y], {"to": np.array([7777])}), {})]).answers()
+    asks = Workspace(
+        [open_model(saved(tmp_path / "window.onnx", [node], [x], [y], {"to": np.array([7777])}), {})]
+    ).answers()
     for name in ("passes", "profile"):
         asked = 0
         while (state := asks["job"]({"name": name}))["state"] == "running" and asked < 2000:
@@ -291,3 +297,68 @@ def test_without_what_lays_graphs_out_a_model_is_refused_in_a_sentence(monkeypat
     monkeypatch.setitem(sys.modules, "igraph", None)
     with pytest.raises(UnsupportedError, match=r"needs igraph.*pip install 'anydml\[graph\]'"):
         open_model(MODELS / "slice1.json", {})
+
+
+@needs_onnx
+def test_open_sizes_are_told_and_given(tmp_path: Path) -> None:
+    from onnx import TensorProto, helper
+
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", None, "?", 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    path = saved(tmp_path / "open.onnx", [node], [x], [y], {"w": np.ones((3, 2), np.float32)})
+    asks = Workspace([open_model(path, {"sizes": ("batch=4",)})]).answers()
+
+    def sizes() -> list[tuple[str, Any]]:
+        return [(one["name"], one["value"]) for one in asks["model"]({})["sizes"]]
+
+    assert sizes() == [("batch", 4), ("x[1]", None), ("x[2]", None)]
+    asks["sizes"]({"sizes": ["x[2]=7", "batch=1"]})
+    assert sizes() == [("batch", 1), ("x[1]", None), ("x[2]", 7)]
+    while (state := asks["job"]({"name": "check"}))["state"] == "running":
+        time.sleep(0.01)
+    found = state["result"]
+    assert found["types"]["x"] == f"float[1,{found['sizes']['x[1]']},7,3]"
+    for wrong in (["batch=x"], "batch=1", [1], ["batch=1"] * 1000):
+        with pytest.raises((ModelError, click.UsageError)):
+            asks["sizes"]({"sizes": wrong})
+    assert sizes()[0] == ("batch", 1)
+
+
+@needs_onnx
+def test_nodes_have_categories_by_families_of_operators(tmp_path: Path) -> None:
+    graph = open_model(flow(tmp_path), {}).graph({"graph": 0})
+    found = {node["name"]: node["category"] for node in graph["nodes"] if not node.get("end")}
+    assert found == {
+        "choose": "control flow", "mix": "matrix product", "twice": "arithmetic, logic", "odd": "other",
+        "determinant": "other",
+    }  # fmt: skip
+    assert categories.of_node("Conv", 17) == categories.of_node("MaxPool", 17) == "convolution, pooling"
+    assert categories.of_node("Softmax", 17) == categories.of_node("LayerNormalization", 17) == "normalization"
+    assert categories.of_node("Transpose", 17) == categories.of_node("Reshape", 17) == "data movement"
+    families = {cls.__module__.rpartition(".")[2] for cls in OPERATORS.values()}
+    known = set(" ".join(categories.CATEGORIES.values()).split())
+    assert families - known == {"optimizer"}
+
+
+@needs_onnx
+def test_a_node_leads_to_forms_of_its_operators(tmp_path: Path) -> None:
+    opened = open_model(flow(tmp_path), {})
+    workspace = Workspace([opened])
+    asks = workspace.answers()
+    where = place(opened, "mix")
+    assert asks["node"]({"place": where}) == []  # before it was checked
+    opened.jobs.result("check")
+    (found,) = asks["node"]({"place": where})
+    assert found["name"] == "GEMM"
+    assert found["link"].startswith("operator/gemm?sizes=3,3&type=float32&b-sizes=3,3&b-type=float32&trans-a=none")
+    assert workspace.desc_of(f"a/{where}/0") is opened.work.descs(where)[0]
+    for wrong in (f"b/{where}/0", f"a/{where}/1", f"a/{where}/x", "a/9.9/0", "", f"a/{where}/²"):
+        assert workspace.desc_of(wrong) is None
+    json.dumps(asks["node"]({"place": [1]}))
+
+
+def test_help_has_the_options_of_a_model() -> None:
+    text = CliRunner().invoke(app, ["explore", "--help"]).output
+    assert "--shape NAME=SIZES" in text
+    assert "--ort-profile FILE" in text

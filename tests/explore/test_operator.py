@@ -17,11 +17,13 @@ from anydml.cli.app import app
 from anydml.cli.options import options_of
 from anydml.explain import explain, shown_inputs
 from anydml.explore import operator
-from anydml.explore.form import groups_of, link, read_command, read_form, read_state
-from anydml.operators import find_operator
+from anydml.explore.form import contents_of, groups_of, link, read_command, read_form, read_state
+from anydml.operators import OPERATORS, find_operator
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from anydml.operators import OperatorDesc
 
 
 def ask(name: str, **state: str | list[str]) -> Any:
@@ -247,3 +249,32 @@ def test_a_page_speaks_of_fields_and_not_of_files_or_python(name: str, key: str,
     (fault,) = faults(operator.look(cls, {**read_command(cls, ()), key: text}))
     assert fault[0] == key
     assert fault[1].startswith(told)
+
+
+@pytest.mark.parametrize("cls", OPERATORS.values(), ids=lambda cls: cls.type.name)
+def test_the_form_of_a_description_says_what_it_does(cls: type[OperatorDesc]) -> None:
+    """Of each operator's example, there and back."""
+    desc = read_form(cls, read_command(cls, ())).desc
+    assert desc is not None
+    state = contents_of(desc)
+    again = read_form(cls, read_state(cls, state))
+    assert again.faults == []
+    assert again.desc is not None
+    assert contents_of(again.desc).keys() == state.keys()
+    assert again.desc.tensors() == desc.tensors()
+    assert operator.look(cls, state, desc)["is_own"]
+    first = next(iter(state))
+    assert not operator.look(cls, {**state, first: "7"}, desc)["is_own"]
+
+
+def test_an_operator_of_a_model_is_shown_with_its_strides() -> None:
+    from anydml.arrays.tensor import TensorDesc
+
+    desc = dml.ElementWiseIdentity(
+        input_tensor=TensorDesc("float32", (2, 3), strides=(1, 2)), output_tensor=TensorDesc("float32", (2, 3))
+    )
+    found = operator.look(dml.ElementWiseIdentity, contents_of(desc), desc)
+    plain = operator.look(dml.ElementWiseIdentity, contents_of(desc))
+    assert found["is_own"]
+    assert found["answers"][0]["text"] == "[[1., 3., 5.],\n [2., 4., 6.]]"
+    assert plain["answers"][0]["text"] == "[[1., 2., 3.],\n [4., 5., 6.]]"

@@ -13,6 +13,8 @@ import sys
 import threading
 import time
 import urllib.parse
+from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,6 +31,7 @@ needs_server = pytest.mark.skipif(not HAS_SERVER, reason="needs requirements/exp
 TOKEN, PORT = "token-of-a-test", 8000
 HERE = f"127.0.0.1:{PORT}"
 KEPT = f"anydml-explore-{PORT}={TOKEN}"
+MODELS = Path(__file__).parents[2] / "examples" / "models"
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +159,94 @@ def test_files_are_the_pages_own(ask: Callable[..., Answer]) -> None:
         assert answer.headers["content-type"].startswith("text/")
     for name in ("../page.py", "..%2fpage.py", "nothing.js", ""):
         assert ask(f"/static/{name}").status == 404
+
+
+# Files that are opened in the page
+
+BYTES = {"content-type": "application/octet-stream"}
+
+
+def open_files(ask: Callable[..., Answer], *files: tuple[str, bytes], **asked: Any) -> Answer:
+    batch: Any = ""
+    for name, content in files:
+        query = urllib.parse.urlencode({"batch": batch, "name": name})
+        answer = ask(f"/file?{query}", content, **BYTES)
+        if answer.status != 200:
+            return answer
+        batch = answer.data["batch"]
+    return ask("/ask/open", {"batch": batch, **asked})
+
+
+@needs_server
+def test_a_model_that_is_sent_is_open_until_another_is(ask: Callable[..., Answer]) -> None:
+    content = (MODELS / "slice1.json").read_bytes()
+    for side in ("a", "b"):
+        answer = open_files(ask, ("my model.json", content), model=side)
+        assert (answer.status, answer.data["name"]) == (200, "my model.json")
+        assert ask("/ask/model", {"model": side}).data["number"] == answer.data["number"]
+    assert ask("/ask/graph", {"model": "b", "graph": 0}).data["nodes"]
+    assert open_files(ask, ("a.json", content), model="c").data["error"] == "explore: a page has the models a and b"
+    assert ask("/ask/close", {"model": "b"}).status == 200
+    assert ask("/ask/model", {"model": "b"}).data is None
+    assert ask("/ask/graph", {"model": "b", "graph": 0}).data["error"] == "explore: no such model is open"
+
+
+@needs_server
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("bad.onnx", b"\x00garbage" * 99, "the file must be an ONNX model"),
+        ("bad.onnx", b"", "."),
+        ("bad.json", b"{" * 100_000, "bad.json:1:2: "),
+        ("bad.json", b"\xff\xfe", "."),
+        ("text.txt", b"a", "a model is an .onnx or a .json file; got 'text.txt'"),
+        ("../up.onnx", b"a", "is not the name of a file"),
+        ("a/b.onnx", b"a", "is not the name of a file"),
+        ("a\\b.onnx", b"a", "is not the name of a file"),
+        ("a\0.onnx", b"a", "is not the name of a file"),
+        ("..", b"a", "is not the name of a file"),
+        ("", b"a", "is not the name of a file"),
+        ("x" * 300 + ".onnx", b"a", "is not the name of a file"),
+    ],
+)
+def test_a_hostile_file_is_told_and_changes_nothing(
+    ask: Callable[..., Answer], name: str, content: bytes, told: str
+) -> None:
+    assert open_files(ask, ("model.json", (MODELS / "slice1.json").read_bytes())).status == 200
+    before = ask("/ask/model", {}).data
+    answer = open_files(ask, (name, content))
+    assert answer.status == 422
+    assert told in answer.data["error"]
+    assert "anydml-explore-" not in answer.data["error"]  # the folder is nobody's business
+    assert ask("/ask/model", {}).data == before
+
+
+@needs_server
+def test_files_are_sent_by_the_page_alone_and_counted(
+    ask: Callable[..., Answer], application: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ask("/file?name=a.json", b"{}").status == 415
+    assert ask("/file?name=a.json", b"{}", **BYTES, cookie=None).status == 403
+    assert ask("/file?name=a.json", b"{}", **BYTES, origin="http://127.0.0.1:9999").status == 403
+    assert ask("/ask/look", b"{}", **BYTES).status == 415
+    assert ask("/file?name=a.json&batch=999", b"{}", **BYTES).data["error"].endswith("open them again")
+    two = open_files(ask, ("a.onnx", b"a"), ("b.onnx", b"b"))
+    assert "one model at a time, with the files of its weights; got a.onnx, b.onnx" in two.data["error"]
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=2_000))
+    assert ask("/file?name=a.bin", b"x" * 900, **BYTES).status == 200
+    answer = ask("/file?name=a.bin", b"x" * 1_100, **BYTES)
+    assert (answer.status, "half of the free space" in answer.data["error"]) == (422, True)
+
+
+@needs_server
+def test_a_part_of_a_file_has_a_time_of_its_own(impatient: Served) -> None:
+    """The whole takes longer than a body may; a body that is no file does not get that."""
+    head = f"{impatient.head}Content-Type: application/octet-stream\r\nContent-Length: 8\r\n\r\n"
+    connection = impatient.connect(f"POST /file?name=a.json HTTP/1.1\r\n{head}")
+    for _ in range(8):
+        time.sleep(SHORT / 3)
+        connection.sendall(b" ")
+    assert status_of(connection) == 200
 
 
 # Connections, over real sockets

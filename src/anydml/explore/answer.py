@@ -69,7 +69,18 @@ def is_small(desc: OperatorDesc) -> bool:
 def inputs_of(desc: OperatorDesc, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
     """The inputs that an answer is computed of: those given, and those made up."""
     pairs = zip(shown_inputs(desc, *arrays), desc.inputs().values(), strict=True)
-    return [pack(array) if tensor.data_type.is_half_byte else array for array, tensor in pairs]
+    return [pack(array) if tensor.data_type.is_half_byte else _laid_out(array, tensor) for array, tensor in pairs]
+
+
+def _laid_out(array: np.ndarray[Any, Any], tensor: TensorDesc) -> np.ndarray[Any, Any]:
+    """Elements as a description has them lie, which nobody could type in."""
+    if tensor.strides is None or array.shape != tensor.sizes:
+        return array
+    last = sum((size - 1) * stride for size, stride in zip(tensor.sizes, tensor.strides, strict=True))
+    steps = [stride * array.itemsize for stride in tensor.strides]
+    made = np.lib.stride_tricks.as_strided(np.zeros(last + 1, array.dtype), tensor.sizes, steps)
+    made[...] = array  # of elements that share a place, one
+    return made
 
 
 def compute(device: Device, desc: OperatorDesc, inputs: Sequence[Any], out: Sequence[Any] = ()) -> Sequence[Any]:

@@ -26,7 +26,7 @@ CATEGORIES = {
     "data movement": "slice gather elementwise manipulation fill data_movement indexing reshape slicing",
     CONTROL: "control_flow",
 }
-"""The modules of `anydml.operators` and `anydml.onnx.lower` of each; the first is that of several operators together."""
+"""The modules of `anydml.operators` and `anydml.onnx.lower` of each; of several operators together it is the first."""
 _BY_MODULE = {module: category for category, modules in CATEGORIES.items() for module in modules.split()}
 ORDER = (*CATEGORIES, OTHER)
 

@@ -16,13 +16,11 @@ if TYPE_CHECKING:
     Digest = Callable[[str], str]
 
 _MOST_ROWS = 500
-_MOST_ALIGNED = 4_000
+_MOST_ALIGNED = 2_000
 """Nodes without a counterpart that are put beside one another by their order, which takes time by their square."""
 
 
-def compare_graphs(
-    a: ModelGraph, b: ModelGraph, digest_a: Digest, digest_b: Digest
-) -> dict[str, Any]:
+def compare_graphs(a: ModelGraph, b: ModelGraph, digest_a: Digest, digest_b: Digest) -> dict[str, Any]:
     """Pairs of nodes, those without a counterpart, and in words what differs; digests tell weights apart by names."""
     pairs = _pair(a, b)
     backward = {j: i for i, j in pairs.items()}
@@ -74,7 +72,7 @@ def _pair(a: ModelGraph, b: ModelGraph) -> dict[int, int]:
     left = [i for i in range(len(a.nodes)) if i not in pairs], [j for j in range(len(b.nodes)) if j not in taken]
     if all(left) and max(map(len, left)) <= _MOST_ALIGNED:
         words = [[(g.nodes[k].kind, g.nodes[k].end) for k in own] for g, own in zip((a, b), left, strict=True)]
-        for block in difflib.SequenceMatcher(None, *words, autojunk=False).get_matching_blocks():
+        for block in difflib.SequenceMatcher(None, words[0], words[1], autojunk=False).get_matching_blocks():
             for k in range(block.size):
                 pairs[left[0][block.a + k]] = left[1][block.b + k]
     return pairs

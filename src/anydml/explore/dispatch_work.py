@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.enums import FeatureLevel
@@ -19,7 +16,7 @@ from anydml.dxdispatch.graph import draw_graph
 from anydml.dxdispatch.model import WriteFile
 from anydml.explore import categories
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot, tell
-from anydml.explore.statistics import statistics_of, word_milliseconds
+from anydml.explore.statistics import digest_of, statistics_of, word_milliseconds
 from anydml.operators.schema.fields import bare_name, dml_name
 
 if TYPE_CHECKING:
@@ -76,7 +73,7 @@ class DispatchWork:
     def digest(self, name: str) -> str:
         """What tells a resource's first values from others."""
         values = self._model.resources[name].first_values() if name in self._model.resources else None
-        return "" if values is None else hashlib.blake2b(np.ascontiguousarray(values), digest_size=16).hexdigest()
+        return "" if values is None else digest_of(values)
 
     def weight(self, name: str) -> dict[str, Any]:
         """The figures of a resource's first values."""

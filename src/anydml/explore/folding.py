@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,8 +14,9 @@ if TYPE_CHECKING:
 
 _MOST_PERIOD = 2_000
 """Members of a block that is looked for."""
-_LEAST_PLAIN, _LEAST_TIMES = 3, 2
-"""Nodes without a scope that a block has at least (two in turn are no layer), and how often it is there."""
+_LEAST_TIMES, _LEAST_PLAIN, _LEAST_SAVED = 2, 3, 6
+"""How often a block is there at least; of nodes without a scope, its nodes, and those that folding hides: five types in
+random order have the same three twice in a row once in 125 places, and the same six once in 15,625."""
 _NEARLY_ALL = 0.9
 """Of the nodes: a scope of so many says nothing."""
 _DEEPEST = 40
@@ -69,7 +69,9 @@ def fold(graph: ModelGraph) -> Group:
 def _order(graph: ModelGraph) -> list[int]:
     """The nodes in their order, those that read of no other (constants) where they are first read."""
     made = {slot.tensor: number for number, node in enumerate(graph.nodes) for slot in node.outputs}
-    feeders = [{made[slot.tensor] for slot in node.inputs if slot.tensor in made} - {k} for k, node in enumerate(graph.nodes)]
+    feeders = [
+        {made[slot.tensor] for slot in node.inputs if slot.tensor in made} - {k} for k, node in enumerate(graph.nodes)
+    ]
     found: dict[int, None] = {}
     for number, node in enumerate(graph.nodes):
         if feeders[number] or node.end:
@@ -114,7 +116,9 @@ def _simplify(root: Group, graph: ModelGraph, places: Mapping[int, int]) -> None
                 one.members[0].title = f"{one.title}/{one.members[0].title}"
             kept += one.members
         group.members = kept
-    while (whole := max(root.members, key=_size, default=0)) and _size(whole) > _NEARLY_ALL * len(places):
+    while (whole := max(root.members, key=_size, default=0)) and _size(whole) > _NEARLY_ALL * sum(
+        not node.end for node in graph.nodes
+    ):
         root.members = [one for one in root.members if one is not whole] + (
             whole.members if isinstance(whole, Group) else []
         )
@@ -138,7 +142,7 @@ def _kind(graph: ModelGraph, one: Member) -> object:
 
 
 class _Marks:
-    """Numbers that are equal for what is equal: nodes of a type with attributes, weights' shapes, and groups of those."""
+    """Numbers that are equal for what is equal: nodes by type, attributes and weights' shapes, and groups of those."""
 
     def __init__(self, graph: ModelGraph) -> None:
         self._graph = graph
@@ -151,10 +155,12 @@ class _Marks:
             return self._number(tuple(self._nodes[k] for k in one.nodes()))
         return self._nodes[one]
 
-    def is_block(self, members: Sequence[Member]) -> bool:
-        """Whether a block is worth a box: it has a scope, or nodes of several types."""
+    def is_block(self, members: Sequence[Member], times: int) -> bool:
+        """Whether a block that is there so often is worth a box: it has a scope, or nodes of several types."""
+        if any(isinstance(one, Group) for one in members):
+            return True
         several = len({self.of(one) for one in members}) > 1 and len({_kind(self._graph, one) for one in members}) > 1
-        return any(isinstance(one, Group) for one in members) or (len(members) >= _LEAST_PLAIN and several)
+        return len(members) >= _LEAST_PLAIN and len(members) * (times - 1) >= _LEAST_SAVED and several
 
     def name(self, several: Sequence[Member]) -> str:
         """A block without a scope, by the types of its first nodes."""
@@ -193,7 +199,11 @@ def _best(members: Sequence[Member], marks: _Marks) -> tuple[int, int, int] | No
         edges = np.flatnonzero(is_same[1:] != is_same[:-1])
         for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             times = (end - start) // period + 1
-            if times >= _LEAST_TIMES and times * period > most and marks.is_block(members[start : start + period]):
+            if (
+                times >= _LEAST_TIMES
+                and times * period > most
+                and marks.is_block(members[start : start + period], times)
+            ):
                 found, most = (start, period, times), times * period
     return found
 
@@ -205,12 +215,11 @@ def _blocks(members: Sequence[Member], period: int, marks: _Marks) -> list[Membe
     found: list[Member] = []
     for start in range(0, len(members), period):
         own = list(members[start : start + period])
-        found.append(Group(f"{marks.name(own)} #{start // period + 1}", own))
+        found.append(Group(f"#{start // period + 1} {marks.name(own)}", own))
     return found
 
 
 def _span(blocks: Sequence[Member]) -> str:
     """The names of blocks, from the first to the last."""
     first, last = (one.title if isinstance(one, Group) else "" for one in (blocks[0], blocks[-1]))
-    bare = re.sub(r" #1$", "", first)
-    return bare if bare != first else f"{first} … {last}"
+    return first.removeprefix("#1 ") if first.startswith("#1 ") else f"{first} … {last}"

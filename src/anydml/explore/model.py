@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -54,10 +56,13 @@ class Opened:
     """Of the command line."""
     profile: Path | None = None
     """One that ONNX Runtime wrote."""
+    number: int = field(default_factory=itertools.count().__next__)
+    """By which a page sees that another was opened."""
 
     def overview(self) -> dict[str, Any]:
         """The model as a whole."""
         return {
+            "number": self.number,
             "name": tell(self.path.name),
             "kind": self.work.kind,
             "facts": self.work.facts,
@@ -116,7 +121,8 @@ class Opened:
 
 
 def _tensor(tensor: TensorDesc) -> str:
-    return f"{tensor.data_type.name.lower()}[{','.join(map(str, tensor.sizes))}]"
+    sizes, strides = (",".join(map(str, each)) for each in (tensor.sizes, tensor.strides or ()))
+    return f"{tensor.data_type.name.lower()}[{sizes}]" + (f" of strides [{strides}]" if strides else "")
 
 
 def _refused(field: str, rule: str) -> ModelError:
@@ -137,15 +143,12 @@ class Workspace:
             "graph": Opened.graph,
             "scene": Opened.scene,
             "weight": Opened.weight,
-            "job": Opened.job,
+            "job": self._job,
             "node": Opened.operators,
             "sizes": self._resize,
             "profile": self._profile,
         }
-        found: dict[str, Callable[[Any], Any]] = {
-            name: lambda asked, ask=ask: ask(self._model(asked), asked) for name, ask in asks.items()
-        }
-        return found | {
+        return {name: functools.partial(self._ask, ask) for name, ask in asks.items()} | {
             "model": lambda asked: None if (one := self._models.get(_side(asked))) is None else one.overview(),
             "open": self._open,
             "close": self._close,
@@ -160,6 +163,13 @@ class Workspace:
         descs = [] if opened is None else list(opened.work.descs(place))
         return descs[int(number)] if number.isdecimal() and len(number) < 5 and int(number) < len(descs) else None
 
+    def _ask(self, ask: Callable[[Opened, Any], Any], asked: Any) -> Any:
+        return ask(self._model(asked), asked)
+
+    def _job(self, opened: Opened, asked: Any) -> dict[str, Any]:
+        found = opened.job(asked)
+        return found | {"says": self.uploads.told(found["says"])} if "says" in found else found
+
     def _model(self, asked: Any) -> Opened:
         found = self._models.get(_side(asked))
         if found is None:
@@ -168,6 +178,8 @@ class Workspace:
 
     def _open(self, asked: Any) -> dict[str, Any]:
         side, given = _side(asked), asked if isinstance(asked, dict) else {}
+        if side not in _SIDES:
+            raise _refused("model", f"a page has the models {' and '.join(_SIDES)}")
         self._put(side, open_model(find_model(self.uploads.take(given.get("batch"))), dict(self._options)))
         return self._models[side].overview()
 

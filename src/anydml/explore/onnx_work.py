@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from anydml.core.enums import FeatureLevel
 from anydml.core.errors import DmlError, Fault, ModelError, show
 from anydml.core.memory import word_bytes
 from anydml.explore import categories
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot, tell
-from anydml.explore.statistics import statistics_of, word_milliseconds
+from anydml.explore.statistics import digest_of, statistics_of, word_milliseconds
 from anydml.onnx import check, compare, load
 from anydml.onnx.element_types import type_name
 from anydml.onnx.ir import Node, Tensor, graphs_within
@@ -120,7 +118,9 @@ class _Reader:
         )
         inputs += [Slot("read within", name, name in weights) for name in given.reads[len(inputs) :]]
         name = given.name or next(iter(given.output), "")
-        node = GraphNode(kind, given.name, inputs, outputs, label=given.label, shown=tell(name, 100_000), category=category)
+        node = GraphNode(
+            kind, given.name, inputs, outputs, label=given.label, shown=tell(name, 100_000), category=category
+        )
         inner = {own for own, _ in given.bodies}
         node.attributes = [(each.name, _value(each)) for each in given.attribute if each.name not in inner]
         for own, graph in given.bodies:
@@ -264,7 +264,7 @@ class OnnxWork:
             return ""
         value = decode_tensor(held, self._source.name, f"tensor {show(name, 60)}", self._source.beside)
         assert value.known is not None  # noqa: S101 - for type checkers: a model's tensor is known
-        return hashlib.blake2b(np.ascontiguousarray(value.known.flat()), digest_size=16).hexdigest()
+        return digest_of(value.known.flat())
 
     def weight(self, name: str) -> dict[str, Any]:
         """The figures of a weight."""
@@ -290,6 +290,9 @@ class OnnxWork:
         report = check(self._path, self._level, shapes=self._given.shapes(), **options)
         nodes: dict[str, Any] = {}
         types: dict[str, str] = {}
+        for name, given in report.inputs.items():
+            if name in report.shapes:
+                types[tell(name)] = _type(replace(given, shape=report.shapes[name]))
         for node in report.nodes:
             place = next((self._made[name] for name in node.makes if name in self._made), None)
             types |= {tell(name): _type(info) for name, info in node.makes.items() if info is not None}
@@ -305,19 +308,24 @@ class OnnxWork:
         told += [f"{hosted} run on the host"] if hosted else []
         told += [f"{report.unknown} known at a run alone"] if report.unknown else []
         if report.assumed:
-            sizes = ", ".join(f"{tell(name, 40)}={size}" for name, size in list(report.assumed.items())[:4])
-            told.append(f"assumed {sizes}")
+            assumed = ", ".join(f"{tell(name, 40)}={size}" for name, size in list(report.assumed.items())[:4])
+            told.append(f"assumed {assumed}")
         if report.doubt is not None:
             told.append("whether it fits together depends on sizes: --shape gives them")
         sizes = {
-            size: shape[axis]
+            tell(size, 80): shape[axis]
             for name, shape in report.shapes.items()
-            if (info := report.inputs.get(name)) is not None
-            for axis, size in enumerate(named_sizes(name, info.shape) or ())
+            if (declared := report.inputs.get(name)) is not None
+            for axis, size in enumerate(named_sizes(name, declared.shape) or ())
             if isinstance(size, str) and axis < len(shape)
         }
-        more = {"sizes": {tell(name, 80): size for name, size in sizes.items()}}
-        return {"nodes": nodes, "types": types, "says": ", ".join(told), **more, "faults": [str(one) for one in report.faults]}
+        return {
+            "nodes": nodes,
+            "types": types,
+            "says": ", ".join(told),
+            "sizes": sizes,
+            "faults": [str(one) for one in report.faults],
+        }
 
     def _load(self, say: Say) -> Model:
         say("compiling the model")

@@ -57,7 +57,10 @@ _MORE = (
 
 def colours() -> str:
     """The colours of pictures for the whole page: the reader's choice, or else the system's."""
-    schemes = (LIGHT._replace(hues=LIGHT.hues + tuple(a for a, _ in _MORE)), DARK._replace(hues=DARK.hues + tuple(b for _, b in _MORE)))
+    schemes = (
+        LIGHT._replace(hues=LIGHT.hues + tuple(a for a, _ in _MORE)),
+        DARK._replace(hues=DARK.hues + tuple(b for _, b in _MORE)),
+    )
     light, dark = (scheme.variables() for scheme in schemes)
     return (
         f":root{{color-scheme:light;{light}}}\n"

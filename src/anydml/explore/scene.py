@@ -1,4 +1,4 @@
-"""Where the boxes of a graph stand while some of its groups are open: each open one is laid out by itself, in a frame."""
+"""Where the boxes of a graph stand while some groups are open: each open one is laid out by itself, in a frame."""
 
 from __future__ import annotations
 
@@ -132,11 +132,11 @@ class _Drawing:
             if ends[0] != ends[1]:
                 self._links.setdefault(ends, {}).update(dict.fromkeys(tensors))
         for ends in self._links:
-            for group, steps in self._steps(*ends):
-                self._frames[group].links.update(dict.fromkeys(steps))
+            for place, steps in self._steps(*ends):
+                self._frames[place].links.update(dict.fromkeys(steps))
         self._widths = {item: self._width(item) for item in self._around}
-        for group in reversed(self._frames):  # inner ones come last
-            self._lay_out(self._frames[group], "" if group is None else title_of(groups[group]))
+        for number, frame in reversed(self._frames.items()):  # inner ones come last
+            self._lay_out(frame, "" if number is None else title_of(groups[number]))
         for frame in self._frames.values():
             for one in frame.items:
                 if one < 0 and ~one in self._frames:
@@ -148,13 +148,11 @@ class _Drawing:
         out, into = self._around[source], self._around[target]
         shared = next((k for k, (a, b) in enumerate(zip(out, into, strict=False)) if a != b), min(len(out), len(into)))
         ends = [*(~group for group in out), source], [*(~group for group in into), target]
-        found: list[tuple[int | None, list[tuple[Place, Place]]]] = []
-        for depth in range(len(out) - 1, shared - 1, -1):
-            found.append((out[depth], [(ends[0][depth + 1], ("out", source))]))
-        found.append((out[shared - 1] if shared else None, [(ends[0][shared], ends[1][shared])]))
-        for depth in range(shared, len(into)):
-            found.append((into[depth], [(("in", source), ends[1][depth + 1])]))
-        return found
+        return [
+            *((out[k], [(ends[0][k + 1], ("out", source))]) for k in range(len(out) - 1, shared - 1, -1)),
+            (out[shared - 1] if shared else None, [(ends[0][shared], ends[1][shared])]),
+            *((into[k], [(("in", source), ends[1][k + 1])]) for k in range(shared, len(into))),
+        ]
 
     def _lay_out(self, frame: _Frame, title: str) -> None:
         is_whole = frame is self._frames[None]
@@ -206,9 +204,7 @@ class _Drawing:
             else (self._graph.nodes[item].kind, self._graph.nodes[item].name)
         )
         letters = len(kind) * _KIND_LETTER + sum(letter.isupper() for letter in kind) * _LARGER
-        return round(
-            min(max(max(letters, min(len(name), 30) * _NAME_LETTER) + _MARGIN, _LEAST_WIDTH), _MOST_WIDTH)
-        )
+        return round(min(max(max(letters, min(len(name), 30) * _NAME_LETTER) + _MARGIN, _LEAST_WIDTH), _MOST_WIDTH))
 
     def _path(self, source: Item, target: Item) -> list[list[float]]:
         found: list[list[float]] = []
@@ -256,7 +252,7 @@ class _Drawing:
 
 def title_of(group: Group) -> str:
     """A group's name, and how often its block is in it."""
-    return f"{group.count} × {group.title}" if group.count > 1 else group.title
+    return f"{group.count} x {group.title}" if group.count > 1 else group.title
 
 
 def _links(graph: ModelGraph) -> dict[tuple[int, int], list[str]]:

@@ -63,7 +63,7 @@ def application(workspace: model.Workspace, token: str, port: int) -> Guard:
         try:
             return JSONResponse(await run_in_threadpool(compute, answer, asked))
         except DmlError as error:
-            return JSONResponse({"error": str(error)}, 422)
+            return JSONResponse({"error": uploads.told(str(error))}, 422)
         except click.ClickException as error:
             return JSONResponse({"error": error.format_message()}, 422)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -53,6 +54,10 @@ class Uploads:
         """Remove the folder of a file that is no longer open, if it is one of these."""
         if self._root is not None and self._root in path.parents and path.parent != self._folder(self._number):
             shutil.rmtree(path.parent, ignore_errors=True)
+
+    def told(self, text: str) -> str:
+        """A message without the folders, which nobody knows."""
+        return text if self._root is None else re.sub(rf"{re.escape(str(self._root))}[/\\\\]\d+[/\\\\]", "", text)
 
     def close(self) -> None:
         """Remove everything."""

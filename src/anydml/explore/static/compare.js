@@ -5,7 +5,7 @@ import { table } from "./reports.js";
 import { Stage } from "./stage.js";
 
 const SIDES = ["a", "b"], MOST_TOLD = 200;
-const STATES = { same: ["the same", null], changed: ["differs", 2], a: ["only in the left one", 5], b: ["only in the right one", 1] };
+const STATES = { same: ["the same", null], changed: ["changed", 2], a: ["only in the left one", 5], b: ["only in the right one", 1] };
 
 export async function show(section, ask, say) {
   const enter = async () => {

@@ -1,7 +1,7 @@
 // A large graph as a whole, small, with a frame around the part in sight: a finger or a mouse moves the frame.
 import { el } from "./elements.js";
 
-const WIDEST = 132, HIGHEST = 190, NARROWEST = 64, LARGE = 0.5;
+const WIDEST = 132, HIGHEST = 190, NARROWEST = 64, LARGE = 0.5, LOWEST = 300;
 
 export class Minimap {
   constructor(port) {
@@ -22,7 +22,7 @@ export class Minimap {
   // A graph of few rows needs none; one of many is drawn once, and again in other colours.
   show(graph, colours) {
     const { width, height } = this.port.size();
-    this.root.hidden = !graph.boxes.length || Math.min(width / graph.width, height / graph.height) >= LARGE;
+    this.root.hidden = !graph.boxes.length || height < LOWEST || Math.min(width / graph.width, height / graph.height) >= LARGE;
     if (this.root.hidden) return;
     const narrow = width < 500 ? 0.7 : 1, ratio = devicePixelRatio || 1;
     this.down = Math.min((HIGHEST * narrow) / graph.height, (WIDEST * narrow) / graph.width * 4);

@@ -35,7 +35,16 @@ export async function show(section, ask, say) {
     }
   };
   const drop = { "Open": (files) => open(files) };
-  addEventListener("hashchange", () => section.view?.follow().catch((error) => section.view.tell(error.message)));
+  addEventListener("hashchange", async () => {
+    if (!location.hash.startsWith("#model")) return;
+    try {
+      const now = server ? await ask("model", {}) : section.view.model;
+      if (now?.number !== section.view?.model.number) await start(now); // another was opened beside another
+      else await section.view?.follow();
+    } catch (error) {
+      tell(error.message);
+    }
+  });
   await start(null);
 }
 
@@ -59,6 +68,7 @@ class ModelView {
       label: `Graph of ${model.name}. Arrows move it, plus and minus zoom, 0 fits it, Enter unfolds. The list of nodes says the same in words.`,
       load: (open) => this.ask("scene", { graph: this.number, open }), fills: (k) => this.shades.colours[k], choose: (item) => this.choose(item, { stays: true }),
       type: (tensor) => this.type(tensor), legend: this.shades.legend, colours: () => this.colour(this.mode), failed: (text) => this.tell(text),
+      taken: () => this.chosen !== null && this.chosen < 0 && this.panel.showGroup(~this.chosen, true),
     });
     this.port = this.stage.port;
     this.titles = el("select", { "aria-label": "Graph", hidden: model.graphs.length < 2, onchange: () => this.enter(Number(this.titles.value)) },

@@ -14,6 +14,7 @@ export async function show(section, ask, say) {
   const title = el("h1", {});
   const says = el("div", { class: "says" });
   const fields = el("div", { class: "fields" });
+  const origin = el("p", { class: "note", hidden: true }, "As ", el("a", {}, "a node of the model"), " has it, with the strides of its tensors; the values are made up.");
   const again = el("button", { type: "button" }, "Start again from the example");
   const verdict = el("p", { id: "verdict", role: "status" });
   const result = section.querySelector("#result");
@@ -25,7 +26,6 @@ export async function show(section, ask, say) {
   const gpu = live(ask, say);
   result.append(gpu.element, share);
   section.replaceChildren(chosen.whole, el("div", { id: "top" }, verdict, jump(fields, result)), el("div", { id: "edit" }, title, origin, says, fields, again), result);
-  const origin = el("p", { class: "note", hidden: true }, "As ", el("a", {}, "a node of the model"), " has it, with the strides of its tensors; the values are made up.");
   let data, controls, waiting, asking, own, of;
 
   async function look(name, state, strange = []) {

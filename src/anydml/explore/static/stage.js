@@ -7,8 +7,8 @@ import { Viewport } from "./viewport.js";
 export class Stage {
   // `load` gives a scene by the groups that are open, `fills` the colours of a box, `choose` is told of a chosen item,
   // `type` gives a tensor's type, and `legend` is what the colours say.
-  constructor({ label, load, fills, choose, type, legend, colours, failed }) {
-    Object.assign(this, { load, type, colours, failed });
+  constructor({ label, load, fills, choose, type, legend, colours, failed, taken }) {
+    Object.assign(this, { load, type, colours, failed, taken });
     this.canvas = el("canvas", { tabindex: 0, role: "application", "aria-roledescription": "graph", "aria-label": label });
     this.foot = el("div", { class: "foot" }, legend);
     this.nothing = el("p", { class: "nothing", hidden: true }, "This graph has no nodes.");
@@ -33,6 +33,7 @@ export class Stage {
   // A graph with its first scene.
   show(graph, name) {
     Object.assign(this, { graph, name });
+    this.port.chosen = null;
     this.nothing.hidden = graph.nodes.length > 0;
     for (const one of this.folds) one.hidden = !graph.groups.length;
     this.take(graph.scene, null);
@@ -49,10 +50,13 @@ export class Stage {
       scene.frames = scene.frames.map(([group, x, y, w, h]) => ({ group, x, y, w, h, kind: named(group) }));
       scene.isNamed = true;
     }
+    const before = this.port.chosen;
     this.port.graph = scene;
     this.colours();
     this.port.show(scene, { stays });
+    if (before !== null && this.port.place(before)) this.port.chosen = before;
     this.words();
+    this.taken?.();
   }
 
   // The shapes of what goes along links: below the box that makes one tensor, or above the one that reads one of several.

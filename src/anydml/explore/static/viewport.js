@@ -2,7 +2,7 @@
 const KIND = "600 13px system-ui,sans-serif", NAME = "11px system-ui,sans-serif";
 const READABLE = 0.42, PLAIN = 0.25, STRAIGHT = 0.12, START = 0.7, SMALLEST = 0.002, LARGEST = 4;
 const LABEL = "10px system-ui,sans-serif", LETTER = 5.7, LABELLED = 0.62;
-const BUTTONS = 52; // pixels of a narrow canvas that the buttons for zooming take
+const BUTTONS = 52; // pixels of a narrow canvas that the row of buttons at its top takes
 const HEAD = 28, FOLD = 26; // of a frame its title, and of a folded box the part that unfolds it
 const STRETCH = 16; // rows whose links are kept together
 
@@ -81,13 +81,13 @@ export class Viewport {
 
   // The whole graph where it can be read, or else its top.
   start() {
-    const { width } = this.free();
+    const { width, top } = this.free();
     if (this.whole() >= 0.5) return this.fit();
     this.scale = Math.min(Math.max(width / (this.graph.width + 60), START), 1);
     const first = this.graph.boxes.find((box) => box.y === 0) ?? { x: 0, w: 0 };
     this.x = width / 2 - (first.x + first.w / 2) * this.scale;
     if (this.graph.width * this.scale < width) this.x = (width - this.graph.width * this.scale) / 2;
-    this.y = 24;
+    this.y = top + 24;
     this.draw();
   }
 
@@ -99,14 +99,15 @@ export class Viewport {
 
   free() {
     const { width, height } = this.size();
-    return { width: width - (width < 700 ? BUTTONS : 0), height: height - this.room() };
+    const top = width < 700 ? BUTTONS : 0;
+    return { width, height: height - this.room() - top, top };
   }
 
   fit() {
-    const { width, height } = this.free();
+    const { width, height, top } = this.free();
     this.scale = this.whole();
     this.x = (width - this.graph.width * this.scale) / 2;
-    this.y = (height - this.graph.height * this.scale) / 2;
+    this.y = top + (height - this.graph.height * this.scale) / 2;
     this.draw();
   }
 
