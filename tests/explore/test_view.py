@@ -114,6 +114,19 @@ def test_a_large_graph_has_a_map_that_moves_it(page: browser.Page, tmp_path: Pat
     assert after[1] > before[1] + 50
 
 
+def test_a_page_of_one_file_folds_and_unfolds_all(page: browser.Page, tmp_path: Path) -> None:
+    """It has no server to ask for more."""
+    show(page, MODELS / "slice1.json", tmp_path, [large(700)])
+    assert page.run(f"{VIEW}.port.graph.boxes.length") < 10
+    assert page.run(f"{VIEW}.graph.groups.some(one => one.count > 50)")
+    page.run(f"{VIEW}.choose(300)")
+    page.wait(f"{VIEW}.port.byItem.has(300) && {VIEW}.port.chosen === 300")
+    assert page.run(f"{VIEW}.port.graph.boxes.length") == 700
+    page.run(f"{VIEW}.stage.folds[0].click()")
+    page.wait(f"{VIEW}.port.graph.boxes.length < 10")
+    assert page.complaints() == []
+
+
 def test_keys_move_and_zoom(page: browser.Page, tmp_path: Path) -> None:
     show(page, MODELS / "slice1.json", tmp_path)
     page.run("document.querySelector('canvas').focus()")

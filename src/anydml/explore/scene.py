@@ -132,8 +132,8 @@ class _Drawing:
             if ends[0] != ends[1]:
                 self._links.setdefault(ends, {}).update(dict.fromkeys(tensors))
         for ends in self._links:
-            for place, steps in self._steps(*ends):
-                self._frames[place].links.update(dict.fromkeys(steps))
+            for home, a, b in self._steps(*ends):
+                self._frames[home].links[a, b] = None
         self._widths = {item: self._width(item) for item in self._around}
         for number, frame in reversed(self._frames.items()):  # inner ones come last
             self._lay_out(frame, "" if number is None else title_of(groups[number]))
@@ -143,16 +143,17 @@ class _Drawing:
                     inner, (x, y) = self._frames[~one], frame.corners[one]
                     inner.left, inner.top = frame.left + x, frame.top + y
 
-    def _steps(self, source: Item, target: Item) -> list[tuple[int | None, list[tuple[Place, Place]]]]:
+    def _steps(self, source: Item, target: Item) -> list[tuple[int | None, Place, Place]]:
         """The links within frames that make a link, in its order."""
         out, into = self._around[source], self._around[target]
         shared = next((k for k, (a, b) in enumerate(zip(out, into, strict=False)) if a != b), min(len(out), len(into)))
         ends = [*(~group for group in out), source], [*(~group for group in into), target]
-        return [
-            *((out[k], [(ends[0][k + 1], ("out", source))]) for k in range(len(out) - 1, shared - 1, -1)),
-            (out[shared - 1] if shared else None, [(ends[0][shared], ends[1][shared])]),
-            *((into[k], [(("in", source), ends[1][k + 1])]) for k in range(shared, len(into))),
+        steps: list[tuple[int | None, Place, Place]] = [
+            *((out[k], ends[0][k + 1], ("out", source)) for k in range(len(out) - 1, shared - 1, -1)),
+            (out[shared - 1] if shared else None, ends[0][shared], ends[1][shared]),
+            *((into[k], ("in", source), ends[1][k + 1]) for k in range(shared, len(into))),
         ]
+        return steps
 
     def _lay_out(self, frame: _Frame, title: str) -> None:
         is_whole = frame is self._frames[None]
@@ -208,16 +209,15 @@ class _Drawing:
 
     def _path(self, source: Item, target: Item) -> list[list[float]]:
         found: list[list[float]] = []
-        for group, steps in self._steps(source, target):
+        for group, a, b in self._steps(source, target):
             frame = self._frames[group]
-            for a, b in steps:
-                if isinstance(a, tuple):  # from the frame's top to the place where it enters
-                    x, y = frame.corners[a]
-                    found.append([frame.left + x + _PORT / 2, frame.top, frame.top + y])
-                found += [[frame.left + x, frame.top + y, frame.top + to] for x, y, to in frame.paths[a, b]]
-                if isinstance(b, tuple):
-                    x, y = frame.corners[b]
-                    found.append([frame.left + x + _PORT / 2, frame.top + y, frame.top + frame.height])
+            if isinstance(a, tuple):  # from the frame's top to the place where it enters
+                x, y = frame.corners[a]
+                found.append([frame.left + x + _PORT / 2, frame.top, frame.top + y])
+            found += [[frame.left + x, frame.top + y, frame.top + to] for x, y, to in frame.paths[a, b]]
+            if isinstance(b, tuple):
+                x, y = frame.corners[b]
+                found.append([frame.left + x + _PORT / 2, frame.top + y, frame.top + frame.height])
         return [[round(one, 1) for one in stretch] for stretch in found]
 
     def as_data(self, is_open: Sequence[bool]) -> dict[str, Any]:
