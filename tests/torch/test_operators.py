@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -63,12 +64,47 @@ def test_integers_wrap_and_divide_as_pytorch_has_it() -> None:
         _check(shift, a, torch.tensor([1, 1, 2, 63, 64, 3]))
 
 
-@pytest.mark.parametrize("function", [torch.remainder, torch.floor_divide])
-def test_a_divisor_of_0_is_an_error(function: Any) -> None:
-    torch._dynamo.reset()
-    compiled = torch.compile(function, backend=anydml.torch.compile_graph)
-    with pytest.raises(anydml.IndexRangeError):
-        compiled(torch.tensor([1, 2]), torch.tensor([1, 0]))
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_divisors_of_0_and_indices_out_of_range_are_pytorchs_errors(dynamic: bool) -> None:
+    a, b = torch.tensor([1, 2, 5]), torch.tensor([1, 0, 7])
+    functions: list[Any] = [
+        torch.remainder, torch.floor_divide, torch.fmod, lambda a, b: (a + 1)[b],
+        lambda a, b: torch.gather(a * 2, 0, b), lambda a, b: a.index_put((b,), a), lambda a, b: a.scatter_add(0, b, a),
+    ]  # fmt: skip
+    for function in functions:
+        torch._dynamo.reset()
+        compiled = torch.compile(function, backend=anydml.torch.compile_graph, dynamic=dynamic)
+        with pytest.raises((RuntimeError, IndexError)) as wanted:
+            function(a, b)
+        with pytest.raises(type(wanted.value), match=re.escape(str(wanted.value).partition("\n")[0])):
+            compiled(a, b)
+
+
+def test_degrees_of_polynomials_beyond_those_of_a_graph_are_pytorchs() -> None:
+    x, n = torch.linspace(-1, 1, 12), torch.tensor([-1.0, 0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 64])
+    for name in ("legendre_polynomial_p", "laguerre_polynomial_l", "hermite_polynomial_h", "hermite_polynomial_he"):
+        function = getattr(torch.special, name)
+        _check(function, x, n)
+        _check(lambda x, function=function: function(x, 7), x)
+        _check(function, x, n * 3)
+        _check(function, x, torch.where(n == 8, math.inf, n)) if "hermite" in name else None
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8, torch.uint8])
+def test_greatest_divisors_and_least_multiples(dtype: Any) -> None:
+    limits = torch.iinfo(dtype)
+    numbers = torch.tensor([0, 1, 2, 12, 18, 97, limits.max, limits.max - 1, limits.min + 1, 89, 55], dtype=dtype)
+    a, b = (one.contiguous() for one in torch.meshgrid(numbers, numbers, indexing="ij"))
+    _check(torch.gcd, a, b)
+    _check(torch.lcm, a, b)
+    if dtype is torch.int64:  # two Fibonacci numbers take the most steps
+        _check(torch.gcd, torch.tensor([7540113804746346429, 3 * 2**60]), torch.tensor([4660046610375530309, 2**62]))
+
+
+def test_numbers_between_two_are_those_of_pytorch() -> None:
+    for dtype in (torch.float32, torch.float16, torch.int64):
+        _check(lambda dtype=dtype: torch.linspace(4.3, -5.7, 50, dtype=dtype) + 1)
+        _check(lambda dtype=dtype: torch.logspace(-1.3, 4.2, 9, dtype=dtype) + 1)
 
 
 def test_what_several_updates_are_for_is_folded() -> None:
@@ -90,6 +126,34 @@ def test_what_several_updates_are_for_is_folded() -> None:
         return y
 
     _check(put, torch.randn(3, 5, 4), index)
+
+
+def test_histograms_count_as_pytorch_does_at_edges_and_beyond() -> None:
+    x = torch.cat([torch.randint(-30, 31, (200,)) / 10.0, torch.tensor([NAN, 3.0, -3.0])])
+    _check(lambda x: torch.histc(x, 20, -3, 3), x)
+    _check(lambda x, w: torch.histogram(x, 7, weight=w, density=True), x[:200], torch.rand(200))
+    unordered = [torch.tensor([-1.0, 2.0, 0.5, 1.0]), torch.tensor([-2.0, 0.0, 2.0])]
+    _check(lambda x, a, b: torch.histogramdd(x, [a, b]).hist, x[:200].reshape(100, 2), *unordered)
+
+
+@pytest.mark.parametrize(("mode", "padding", "rank"), [("bicubic", "zeros", 2), ("bilinear", "reflection", 3)])
+def test_images_at_places_of_a_grid_have_gradients(mode: str, padding: str, rank: int) -> None:
+    x, grid = torch.randn(2, 3, 5, 4, 3)[(...,) + (0,) * (3 - rank)], torch.randn(2, 6, 3, *[2] * (rank - 2), rank)
+
+    def gradients(x: Any, grid: Any) -> Any:
+        given = [x.detach().requires_grad_(), grid.detach().requires_grad_()]
+        found = torch.nn.functional.grid_sample(*given, mode, padding, align_corners=False)
+        return torch.autograd.grad(found.square().sum(), given)
+
+    _check(gradients, x.contiguous(), grid * 1.2)
+
+
+def test_resizing_with_antialiasing() -> None:
+    for size in ((3, 9), (8, 2)):
+        _check(
+            lambda x, size=size: torch.nn.functional.interpolate(x, size, mode="bilinear", antialias=True),
+            torch.randn(2, 3, 5, 7),
+        )
 
 
 def test_tensors_without_elements() -> None:

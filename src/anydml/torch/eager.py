@@ -296,7 +296,7 @@ def _compile(
 
     with torch.no_grad():
         call(*given, **named)  # arguments that do not go together have PyTorch's own error
-        module = make_fx(work, decomposition_table=_table(), tracing_mode="fake")(*tensors)
+        module = make_fx(work, decomposition_table=decompositions(), tracing_mode="fake")(*tensors)
     module.graph.eliminate_dead_code()
     for node in module.graph.nodes:
         if node.op == "get_attr":  # a number that a decomposition makes a tensor
@@ -317,15 +317,6 @@ def _compile(
             )
         return None
     return program
-
-
-_tables: list[dict[Any, Any]] = []
-
-
-def _table() -> dict[Any, Any]:
-    if not _tables:
-        _tables.append(decompositions())
-    return _tables[0]
 
 
 def _put(one: Any, tensors: Any) -> Any:

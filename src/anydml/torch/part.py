@@ -75,6 +75,8 @@ class GraphPart:
         self._results = [Layout.of(node.meta["val"], by_strides=False) for node in self.outputs]
         self._nothing = frozenset(k for k, node in enumerate(self.outputs) if is_empty(node.meta["val"]))
         """The outputs that have no elements."""
+        self.reruns = 0
+        """Calls that PyTorch ran, as an index or a divisor was none that the graph has an answer for."""
         self._constants: Mapping[Any, Any] = {}
         self._lock = make_lock()
         self._symbolic: _Runner | None = None
@@ -170,6 +172,8 @@ class GraphPart:
         sizes = tuple([symbols[name] for name in self.symbols])
         try:
             found = self._run(arrays, sizes)
+        except IndexRangeError:
+            return self._by_torch(tensors, symbols)
         except BindingError:  # an operator of PyTorch's made another type than it had foretold
             foretold = [self.inputs[k].meta["val"].dtype for k in self._read]
             given = [tensors[k].to(dtype) for k, dtype in zip(self._read, foretold, strict=True)]
@@ -178,6 +182,20 @@ class GraphPart:
         if self._nothing:
             return self._with_nothing(several)
         return [layout.tensor(one) for layout, one in zip(self._results, several, strict=True)]
+
+    def _by_torch(self, tensors: Sequence[Any], symbols: Mapping[str, int]) -> list[Any]:
+        """The nodes by PyTorch, whose error or answer it is where an index or a divisor is out of range."""
+        self.reruns += 1
+        found = dict(zip(self.inputs, tensors, strict=True))
+
+        def argument(one: Any) -> Any:
+            if not isinstance(one, torch.fx.Node):
+                return evaluate(one, symbols)
+            return found[one] if one in found else evaluate(one.meta["val"], symbols)
+
+        for node in self.nodes:
+            found[node] = node.target(*_mapped(argument, list(node.args)), **_mapped(argument, dict(node.kwargs)))
+        return [found[node] for node in self.outputs]
 
     def _with_nothing(self, several: Sequence[Any]) -> list[Any]:
         """The tensors of the outputs, of which some have no elements."""

@@ -10,9 +10,12 @@ from anydml.torch.lower import (
     elementwise,
     gemm,
     gradients,
+    grids,
+    histograms,
     indexing,
     movement,
     normalization,
+    orthogonal,
     reductions,
     scatter,
     special,
@@ -33,8 +36,11 @@ _FAMILIES = (
     indexing,
     scatter,
     special,
+    orthogonal,
     windows,
     gradients,
+    grids,
+    histograms,
 )
 LOWERINGS: dict[str, Callable[..., Any]] = {
     name if name.startswith("prims.") else f"aten.{name}": lowering

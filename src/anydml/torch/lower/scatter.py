@@ -105,6 +105,13 @@ def _mean(total: Expression, count: Expression) -> Any:
     return dml.divide(total, count)
 
 
+def within(context: Context, numbers: Expression, limit: int) -> Any:
+    """Whole numbers of which one that is not below a limit is an error as the graph runs; negative ones are kept."""
+    zero = context.graph.constant(np.zeros(1, np.int64))
+    is_past = cast(dml.logical_greater_than_or_equal(numbers, limit), INT64)
+    return dml.add(numbers, dml.reshape(dml.gather(zero, is_past, 0), numbers.sizes))
+
+
 # Along a dimension
 
 

@@ -31,11 +31,13 @@ def polynomial(x: Any, factors: Sequence[float]) -> Any:
     return found
 
 
-def _below(x: Any, bound: float) -> Any:
+def below(x: Any, bound: float) -> Any:
+    """Whether elements are less than a number."""
     return dml.logical_less_than(x, bound)
 
 
-def _choose(test: Any, a: Any, b: Any) -> Any:
+def choose(test: Any, a: Any, b: Any) -> Any:
+    """One or the other, of which either may be a number."""
     return dml.if_(
         test, a if isinstance(a, dml.Expression) else float(a), b if isinstance(b, dml.Expression) else float(b)
     )
@@ -45,7 +47,7 @@ def expm1(x: Any) -> Any:
     """exp(x) - 1: near 0 as 2t/(1 - t) for t = tanh(x/2), which does not cancel."""
     t = dml.tanh(dml.multiply(x, 0.5))
     near = dml.divide(dml.multiply(t, 2.0), dml.subtract(1.0, t))
-    return _choose(_below(dml.abs(x), 0.5), near, dml.subtract(dml.exp(x), 1.0))
+    return choose(below(dml.abs(x), 0.5), near, dml.subtract(dml.exp(x), 1.0))
 
 
 _ERFC = (-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398, 1.48851587,
@@ -64,10 +66,10 @@ def _erfc(x: Any) -> Any:
     tail = dml.multiply(
         dml.multiply(t, dml.exp(dml.negate(dml.multiply(head, head)))), dml.exp(dml.add(rest, polynomial(t, _ERFC)))
     )
-    tail = _choose(_below(x_abs, 11.0), tail, dml.multiply(tail, 0.0))
-    tail = _choose(dml.is_infinity(x_abs), 0.0, tail)
-    return _choose(
-        _below(x_abs, 0.5), dml.subtract(1.0, dml.erf(x)), _choose(_below(x, 0.0), dml.subtract(2.0, tail), tail)
+    tail = choose(below(x_abs, 11.0), tail, dml.multiply(tail, 0.0))
+    tail = choose(dml.is_infinity(x_abs), 0.0, tail)
+    return choose(
+        below(x_abs, 0.5), dml.subtract(1.0, dml.erf(x)), choose(below(x, 0.0), dml.subtract(2.0, tail), tail)
     )
 
 
@@ -84,12 +86,12 @@ def _erfinv(x: Any) -> Any:
         (2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322,
          0.000100950558, -0.000200214257),
     )  # fmt: skip
-    found = dml.multiply(x, _choose(_below(w, 5.0), near, far))
+    found = dml.multiply(x, choose(below(w, 5.0), near, far))
     slope = dml.multiply(dml.exp(dml.negate(dml.multiply(found, found))), 2 / math.sqrt(math.pi))
     better = dml.subtract(found, dml.divide(dml.subtract(dml.erf(found), x), slope))
-    found = _choose(_below(dml.abs(x), 0.9), better, found)
-    found = _choose(dml.logical_equals(dml.abs(x), 1.0), dml.multiply(x, math.inf), found)
-    return _choose(_below(dml.abs(x), 1.0000001), found, dml.multiply(x, math.nan))
+    found = choose(below(dml.abs(x), 0.9), better, found)
+    found = choose(dml.logical_equals(dml.abs(x), 1.0), dml.multiply(x, math.inf), found)
+    return choose(below(dml.abs(x), 1.0000001), found, dml.multiply(x, math.nan))
 
 
 def _sine_of_pi(x: Any) -> Any:
@@ -103,8 +105,8 @@ _LANCZOS = (76.18009172947146, -86.50532032941677, 24.01409824083091, -1.2317395
 
 def _lgamma(x: Any) -> Any:
     """log|Γ(x)| by Lanczos' series, of negative numbers by reflection: log(π/|sin πx|) - log Γ(1 - x)."""
-    is_left = _below(x, 0.5)
-    y = _choose(is_left, dml.subtract(1.0, x), x)
+    is_left = below(x, 0.5)
+    y = choose(is_left, dml.subtract(1.0, x), x)
     series: Any = 1.000000000190015
     for k, one in enumerate(_LANCZOS, 1):
         series = dml.add(dml.divide(one, dml.add(y, float(k))), series)
@@ -115,15 +117,15 @@ def _lgamma(x: Any) -> Any:
         dml.log(dml.divide(dml.multiply(series, 2.5066282746310005), y)),
     )
     mirrored = dml.subtract(dml.subtract(math.log(math.pi), dml.log(dml.abs(_sine_of_pi(x)))), found)
-    found = _choose(is_left, mirrored, found)
+    found = choose(is_left, mirrored, found)
     is_pole = dml.logical_and(dml.logical_less_than_or_equal(x, 0.0), dml.logical_equals(dml.floor(x), x))
-    return _choose(dml.logical_or(is_pole, dml.is_infinity(x)), math.inf, found)
+    return choose(dml.logical_or(is_pole, dml.is_infinity(x)), math.inf, found)
 
 
 def _digamma(x: Any) -> Any:
     """ψ(x): eight steps of its recurrence, then its asymptotic series; of negative numbers ψ(1 - x) - π/tan(πx)."""
-    is_left = _below(x, 0.0)
-    y = _choose(is_left, dml.subtract(1.0, x), x)
+    is_left = below(x, 0.0)
+    y = choose(is_left, dml.subtract(1.0, x), x)
     steps: Any = 0.0
     for k in range(8):
         steps = dml.add(dml.recip(dml.add(y, float(k))), steps)
@@ -133,11 +135,11 @@ def _digamma(x: Any) -> Any:
     found = dml.subtract(dml.subtract(dml.subtract(dml.log(far), dml.multiply(dml.recip(far), 0.5)), series), steps)
     part = dml.subtract(x, dml.round(x))
     tangent = dml.divide(math.pi, dml.tan(dml.multiply(part, math.pi)))
-    found = _choose(is_left, dml.subtract(found, tangent), found)
+    found = choose(is_left, dml.subtract(found, tangent), found)
     is_whole = dml.logical_and(is_left, dml.logical_equals(dml.floor(x), x))
-    found = _choose(is_whole, math.nan, found)
-    found = _choose(dml.logical_equals(x, 0.0), dml.negate(dml.recip(x)), found)
-    return _choose(dml.logical_equals(x, math.inf), math.inf, found)
+    found = choose(is_whole, math.nan, found)
+    found = choose(dml.logical_equals(x, 0.0), dml.negate(dml.recip(x)), found)
+    return choose(dml.logical_equals(x, math.inf), math.inf, found)
 
 
 def _ndtri(p: Any) -> Any:
@@ -151,8 +153,8 @@ def _ndtri(p: Any) -> Any:
             polynomial(r, (1.0, 17.895169469, 78.757757664, 67.187563600)),
         ),
     )
-    is_left = _below(q, 0.0)
-    root = dml.sqrt(dml.negate(dml.log(_choose(is_left, p, dml.subtract(1.0, p)))))
+    is_left = below(q, 0.0)
+    root = dml.sqrt(dml.negate(dml.log(choose(is_left, p, dml.subtract(1.0, p)))))
     less, more = dml.subtract(root, 1.6), dml.subtract(root, 5.0)
     near = dml.divide(
         polynomial(less, (1.4234372777, 2.7568153900, 1.3067284816, 0.17023821103)),
@@ -162,11 +164,11 @@ def _ndtri(p: Any) -> Any:
         polynomial(more, (6.6579051150, 3.0812263860, 0.42868294337, 0.017337203997)),
         polynomial(more, (1.0, 0.24197894225, 0.012258202635)),
     )
-    outer = _choose(_below(root, 5.0), near, far)
-    outer = _choose(is_left, dml.negate(outer), outer)
-    found = _choose(_below(dml.abs(q), 0.425), middle, outer)
-    found = _choose(dml.logical_equals(p, 0.0), -math.inf, _choose(dml.logical_equals(p, 1.0), math.inf, found))
-    return _choose(
+    outer = choose(below(root, 5.0), near, far)
+    outer = choose(is_left, dml.negate(outer), outer)
+    found = choose(below(dml.abs(q), 0.425), middle, outer)
+    found = choose(dml.logical_equals(p, 0.0), -math.inf, choose(dml.logical_equals(p, 1.0), math.inf, found))
+    return choose(
         dml.logical_and(dml.logical_less_than_or_equal(0.0, p), dml.logical_less_than_or_equal(p, 1.0)), found, math.nan
     )
 
@@ -222,9 +224,9 @@ def _modified(order: int, *, scaled: bool) -> Callable[[Any], Any]:
             large = dml.multiply(dml.multiply(large, half), half)
         if order:
             small = dml.multiply(small, x)
-            large = _choose(_below(x, 0.0), dml.negate(large), large)
-        found = _choose(_below(size, 3.75), small, large)
-        return _choose(dml.is_nan(x), x, found)
+            large = choose(below(x, 0.0), dml.negate(large), large)
+        found = choose(below(size, 3.75), small, large)
+        return choose(dml.is_nan(x), x, found)
 
     return function
 
@@ -245,9 +247,9 @@ def _modified_second(order: int, *, scaled: bool) -> Callable[[Any], Any]:
             small = dml.multiply(small, dml.exp(x))
         else:
             large = dml.multiply(large, dml.exp(dml.negate(x)))
-        found = _choose(_below(x, 2.0), small, large)
-        found = _choose(dml.logical_equals(x, 0.0), math.inf, found)
-        return _choose(_below(x, 0.0), math.nan, found)
+        found = choose(below(x, 2.0), small, large)
+        found = choose(dml.logical_equals(x, 0.0), math.inf, found)
+        return choose(below(x, 0.0), math.nan, found)
 
     return function
 
@@ -294,12 +296,12 @@ def _bessel(order: int, *, second: bool) -> Callable[[Any], Any]:
             near = polynomial(square, _Y1 if order else _Y0)
             small = dml.add(dml.multiply(log, small), dml.divide(near, x) if order else near)
         elif order:
-            large = _choose(_below(x, 0.0), dml.negate(large), large)
-        found = _choose(_below(size, 3.0), small, large)
-        found = _choose(dml.is_infinity(x), 0.0, found)
+            large = choose(below(x, 0.0), dml.negate(large), large)
+        found = choose(below(size, 3.0), small, large)
+        found = choose(dml.is_infinity(x), 0.0, found)
         if second:
-            found = _choose(dml.logical_equals(x, 0.0), -math.inf, _choose(_below(x, 0.0), math.nan, found))
-        return _choose(dml.is_nan(x), x, found)
+            found = choose(dml.logical_equals(x, 0.0), -math.inf, choose(below(x, 0.0), math.nan, found))
+        return choose(dml.is_nan(x), x, found)
 
     return function
 
@@ -307,8 +309,8 @@ def _bessel(order: int, *, second: bool) -> Callable[[Any], Any]:
 def _spherical(x: Any) -> Any:
     """sin(x)/x, near 0 by its series."""
     near = polynomial(_square(x), (1.0, -1 / 6, 1 / 120, -1 / 5040))
-    found = _choose(_below(dml.abs(x), 0.5), near, dml.divide(dml.sin(x), x))
-    return _choose(dml.is_infinity(x), 0.0, found)
+    found = choose(below(dml.abs(x), 0.5), near, dml.divide(dml.sin(x), x))
+    return choose(dml.is_infinity(x), 0.0, found)
 
 
 def _erfcx(x: Any) -> Any:
@@ -317,8 +319,8 @@ def _erfcx(x: Any) -> Any:
     t = dml.recip(dml.identity(size, (0.5, 1.0)))
     found = dml.multiply(t, dml.exp(polynomial(t, _ERFC)))
     mirrored = dml.subtract(dml.multiply(dml.exp(dml.multiply(x, x)), 2.0), found)
-    found = _choose(dml.logical_equals(x, math.inf), 0.0, found)
-    return _choose(_below(x, 0.0), mirrored, found)
+    found = choose(dml.logical_equals(x, math.inf), 0.0, found)
+    return choose(below(x, 0.0), mirrored, found)
 
 
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66)
@@ -338,8 +340,8 @@ def _derivative_of_digamma(order: int) -> Callable[[Any], Any]:
     sign, factorial = (-1.0) ** (order + 1), float(math.factorial(order))
 
     def function(x: Any) -> Any:
-        is_left = _below(x, 0.5)
-        y = _choose(is_left, dml.subtract(1.0, x), x)
+        is_left = below(x, 0.5)
+        y = choose(is_left, dml.subtract(1.0, x), x)
         steps: Any = 0.0
         for k in range(6):
             steps = dml.add(dml.constant_pow(dml.add(y, float(k)), -(order + 1.0)), steps)
@@ -355,9 +357,9 @@ def _derivative_of_digamma(order: int) -> Callable[[Any], Any]:
         turned = polynomial(cotangent, _powers_of_cotangent(order))
         # ψ⁽ⁿ⁾(1 - x) = (-1)ⁿ·(ψ⁽ⁿ⁾(x) + (π·cot πx)⁽ⁿ⁾)
         mirrored = dml.subtract(dml.multiply(found, -sign), turned)
-        found = _choose(is_left, mirrored, found)
+        found = choose(is_left, mirrored, found)
         is_pole = dml.logical_and(dml.logical_less_than_or_equal(x, 0.0), dml.logical_equals(dml.floor(x), x))
-        return _choose(is_pole, sign * math.inf, found)
+        return choose(is_pole, sign * math.inf, found)
 
     return function
 
@@ -367,45 +369,6 @@ def _polygamma(context: Context, order: int, x: Expression) -> Any:
         raise context.refuse("a high derivative of the digamma function")
     function = _derivative_of_digamma(order) if order else _digamma
     return cast(function(cast(x, F32)), context.data_type())
-
-
-_BITS = 24
-"""Degrees beyond 2²⁴ are no numbers of FLOAT32 that follow one another."""
-
-
-def _chebyshev(kind: str, *, shifted: bool) -> Lowering:
-    """Chebyshev's polynomials by degrees that are elements: U of n - 1 and n by doubling, and T, V or W from them.
-
-    U(2n-1) = 2·U(n-1)·(U(n) - x·U(n-1)), U(2n) = U(n)² - U(n-1)², U(n+1) = 2x·U(n) - U(n-1).
-    """
-
-    def lower(context: Context, x: Any, n: Any) -> Any:
-        sizes = context.sizes()
-        x, n = (
-            dml.broadcast_to(cast(one, F32) if isinstance(one, dml.Expression) else context.constant(one, F32), sizes)
-            for one in (x, n)
-        )
-        x = dml.identity(x, (2.0, -1.0)) if shifted else x
-        degree = dml.trunc(n)
-        twice = dml.multiply(x, 2.0)
-        low: Any = context.full(0, F32, sizes)  # U(-1)
-        high: Any = context.full(1, F32, sizes)  # U(0)
-        for k in reversed(range(_BITS)):
-            bit = dml.modulus_floor(dml.floor(dml.multiply(degree, 2.0**-k)), 2.0)
-            doubled = dml.multiply(dml.multiply(low, 2.0), dml.subtract(high, dml.multiply(x, low)))
-            even = dml.multiply(dml.subtract(high, low), dml.add(high, low))
-            is_set = dml.logical_equals(bit, 1.0)
-            odd = dml.subtract(dml.multiply(twice, even), doubled)
-            low, high = dml.if_(is_set, even, doubled), dml.if_(is_set, odd, even)
-        if kind == "u":
-            found = high
-        elif kind == "t":
-            found = dml.subtract(high, dml.multiply(x, low))
-        else:
-            found = (dml.subtract if kind == "v" else dml.add)(high, low)
-        return cast(_choose(_below(degree, 0.0), 0.0, found), context.data_type())
-
-    return lower
 
 
 def _mantissa_and_exponent(context: Context, x: Expression) -> Any:
@@ -421,10 +384,10 @@ def _mantissa_and_exponent(context: Context, x: Expression) -> Any:
         for a, b in ((mantissa, dml.multiply(mantissa, 0.5)), (exponent, dml.add(exponent, 1.0)))
     )
     for power in (64, 64, 32, 16, 8, 4, 2, 1):
-        is_small = _below(dml.abs(mantissa), 2.0**-power)
+        is_small = below(dml.abs(mantissa), 2.0**-power)
         mantissa = dml.if_(is_small, dml.multiply(mantissa, 2.0**power), mantissa)
         exponent = dml.if_(is_small, dml.subtract(exponent, float(power)), exponent)
-    is_small = _below(dml.abs(mantissa), 0.5)
+    is_small = below(dml.abs(mantissa), 0.5)
     mantissa = dml.if_(is_small, dml.multiply(mantissa, 2.0), mantissa)
     exponent = dml.if_(is_small, dml.subtract(exponent, 1.0), exponent)
     is_plain = dml.logical_or(dml.logical_equals(x, 0.0), dml.logical_or(dml.is_infinity(x), dml.is_nan(x)))
@@ -442,12 +405,6 @@ LOWERINGS: dict[str, Lowering] = {
     },
     **{f"special_bessel_j{k}.default": _of_one(_bessel(k, second=False)) for k in (0, 1)},
     **{f"special_bessel_y{k}.default": _of_one(_bessel(k, second=True)) for k in (0, 1)},
-    **{
-        f"special_{way}chebyshev_polynomial_{kind}.{overload}": _chebyshev(kind, shifted=bool(way))
-        for way in ("", "shifted_")
-        for kind in "tuvw"
-        for overload in ("default", "x_scalar", "n_scalar")
-    },
     "frexp.Tensor": _mantissa_and_exponent,
     "special_erfcx.default": _of_one(_erfcx),
     "special_spherical_bessel_j0.default": _of_one(_spherical),
