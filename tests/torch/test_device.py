@@ -80,6 +80,9 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "nothing": lambda x: x[:0] + 1,
     "out": lambda x: torch.add(x, x, out=torch.empty(0, device=x.device)),
     "norm": lambda x: x.norm(),
+    "a CTC loss": lambda x: F.ctc_loss(
+        x[:, None].log_softmax(2), torch.tensor([[1, 2]], device=x.device), torch.tensor([4]), torch.tensor([2])
+    ),
 }
 
 
@@ -164,6 +167,8 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "a type in place": lambda d: torch.ones(3, dtype=torch.int64, device=d).mul_(1.5),
     "a type of out": lambda d: torch.add(torch.ones(3, device=d), 1.0, out=torch.ones(3, dtype=torch.int64, device=d)),
     "a place": lambda d: torch.ones(2, device=d)[5],
+    "a row": lambda d: torch.ones(2, 3, device=d)[[0, 2]],
+    "a row before the first": lambda d: F.embedding(torch.tensor([-1], device=d), torch.ones(2, 3, device=d)),
     "a divisor": lambda d: torch.ones(2, dtype=torch.int64, device=d) // 0,
     "a leaf": lambda d: torch.ones(2, 2, device=d).requires_grad_().view(4).mul_(2),
 }
@@ -186,6 +191,8 @@ def test_what_has_no_place_on_the_device() -> None:
         torch.eye(3).to_sparse().to(dml)
     with pytest.raises(NotImplementedError, match="meta"):
         torch.empty(3, device="meta").to(dml)
+    with pytest.raises(anydml.UnsupportedError, match=r"torch_directml: tensors on the device must not be quantised"):
+        torch.quantize_per_tensor(torch.ones(3, device=dml), 0.1, 0, torch.qint8)
     with pytest.raises(anydml.DescriptionError, match="there must be a device 99"):
         torch.ones(2, device="privateuseone:99")
 
@@ -237,6 +244,44 @@ def test_random_numbers_are_those_of_the_host() -> None:
         found.append([torch.randn(3, device=device).cpu(), torch.rand(2, device=device).cpu()])
         found[-1].append(F.dropout(torch.ones(20, device=device), 0.5).cpu())
     torch.testing.assert_close(*found)
+
+
+DRAWS: dict[str, Callable[[Any], Any]] = {
+    "normal": lambda x: torch.normal(x, x),
+    "multinomial": lambda x: x.multinomial(3),
+    "binomial": lambda x: torch.binomial(x * 5, x / 2),
+    "gamma": torch._standard_gamma,
+    "poisson": torch.poisson,
+    "rrelu": lambda x: F.rrelu(-x, training=True),
+    "trunc_normal_": lambda x: nn.init.trunc_normal_(x.clone()),
+    "a generator": lambda x: torch.randn(3, generator=torch.Generator().manual_seed(2), device=x.device),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_each_draw_takes_as_many_random_numbers_as_on_the_host(draw: Callable[[Any], Any]) -> None:
+    found = []
+    for device in (torch.device("cpu"), dml):
+        torch.manual_seed(1)
+        x = torch.ones(4, device=device)
+        found.append([draw(x).cpu(), torch.rand(2, device=device).cpu()])
+    torch.testing.assert_close(*found)
+
+
+def test_a_transformer_with_padding_as_it_infers() -> None:
+    torch.manual_seed(1)
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2).eval()
+    x, padding = torch.randn(2, 5, 8), torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    with torch.no_grad():
+        wanted = model(x, src_key_padding_mask=padding)
+        found = model.to(dml)(x.to(dml), src_key_padding_mask=padding.to(dml)).cpu()
+    torch.testing.assert_close(found[~padding], wanted[~padding], rtol=1e-4, atol=1e-5)
+
+
+def test_data_parallel_is_the_module_itself() -> None:
+    model = nn.Linear(2, 1)
+    for device in (torch.device("cpu"), dml):
+        assert nn.DataParallel(model.to(device))(torch.ones(3, 2, device=device)).shape == (3, 1)
 
 
 def test_files_and_copies() -> None:

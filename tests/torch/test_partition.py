@@ -96,7 +96,7 @@ def test_inputs_and_buffers_are_written() -> None:
 def test_an_index_outside_is_an_error() -> None:
     compiled = Compiled(lambda x, i: x[i] * 2, strict=True)
     compiled.check(torch.randn(4, 2), torch.tensor([3, -4]))
-    with pytest.raises(IndexError, match=r"is outside the axis of size 4"):
+    with pytest.raises(IndexError, match=r"index 4 is out of bounds for dimension 0 with size 4"):
         compiled(torch.randn(4, 2), torch.tensor([4, 0]))
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 
-from anydml.core.errors import DescriptionError, DmlError, Fault, UnsupportedError, show
+from anydml.core.errors import DescriptionError, DmlError, Fault, IndexRangeError, UnsupportedError, show
 from anydml.core.locks import make_lock
 from anydml.engines.common.threads import set_num_threads
 from anydml.torch.bridge import HOSTS
@@ -24,10 +24,11 @@ from anydml.torch.partition import (
     find_reasons,
     is_idle,
     partition,
+    sizes_read,
     summary,
     torch_part,
 )
-from anydml.torch.sizes import find_symbols
+from anydml.torch.sizes import evaluate, find_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -87,6 +88,8 @@ def compile_graph(module: Any, example_inputs: Sequence[Any], *, options: Mappin
     read = read_options(options)
     if read.threads is not None:
         set_num_threads(read.threads)
+    from torch._dynamo.backends.common import aot_autograd  # most of the time that `import torch_directml` would take
+
     compiler = aot_autograd(
         fw_compiler=lambda graph, _: _boxed(Program(graph, read, ())),
         inference_compiler=lambda graph, _: _boxed(Program(graph, read, _unchanged())),
@@ -136,6 +139,8 @@ class _Step(NamedTuple):
     reads: list[int]
     writes: list[int]
     drops: list[int]
+    by_torch: Callable[[Sequence[Any], Mapping[str, int]], Any]
+    """The same by PyTorch: indices outside, and divisors of 0, are its errors."""
 
 
 class _State(NamedTuple):
@@ -168,9 +173,11 @@ class Program:
         """Run on arguments."""
         values: list[Any] = list(args)
         args.clear()
-        symbols = {
-            name: int(values[k] if dim is None else values[k].shape[dim]) for name, (k, dim) in self._symbols.items()
-        }
+        symbols = {}
+        for name, (k, dim) in self._symbols.items():
+            size = values[k] if dim is None else values[k].shape[dim]
+            if not isinstance(size, torch.SymInt):  # a nested tensor's, which is no number
+                symbols[name] = int(size)
         state = self._state
         if state is None or (state.frozen is not None and not state.frozen.holds(values)):
             with self._lock:
@@ -178,7 +185,13 @@ class Program:
         values += [None] * (self._count - len(values))
         for step in state.steps:
             given = [values[k] for k in step.reads]
-            made = step.run(given, symbols) if step.is_ours else step.run(*given)
+            if step.is_ours:
+                try:
+                    made = step.run(given, symbols)
+                except IndexRangeError:
+                    made = step.by_torch(given, symbols)
+            else:
+                made = step.run(*given)
             del given
             for k, one in zip(step.writes, made, strict=True):
                 values[k] = one
@@ -278,7 +291,7 @@ class Program:
                 places[node] = len(places)
             run = next(graphs) if part.is_ours else torch_part(self._module, part)
             reads, writes = ([places[node] for node in several] for several in (part.inputs, part.outputs))
-            steps.append(_Step(run, part.is_ours, reads, writes, []))
+            steps.append(_Step(run, part.is_ours, reads, writes, [], functools.partial(self._by_torch, part)))
         (output,) = (node for node in self._module.graph.nodes if node.op == "output")
         results = output.args[0]
         self._results = [_Place(places[one]) if isinstance(one, torch.fx.Node) else one for one in results]
@@ -289,6 +302,12 @@ class Program:
                 steps[last].drops.append(number)
         self.parts, self._count = list(ours), len(places)
         self._steps = steps
+
+    def _by_torch(self, part: Any, given: Sequence[Any], symbols: Mapping[str, int]) -> Any:
+        """Run nodes of ours by PyTorch."""
+        numbers = sizes_read(part)
+        whole = part._replace(inputs=[*part.inputs, *numbers])
+        return torch_part(self._module, whole)(*given, *(evaluate(one.meta["val"], symbols) for one in numbers))
 
 
 class _Place(int):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from anydml.core.errors import DescriptionError, Fault
 from anydml.torch.lower.context import DATA_TYPES
 from anydml.torch.sizes import hint
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from anydml.core.enums import DataType
 
 
+_LOW = 1 << 40
+"""Addresses below it are looked at closer: of views without memory, they are those of their offset."""
 HOSTS: dict[str, Any] = {}
 """By the type of a device whose memory is the host's: tensors of it as the host's, back, and its engine by number."""
 
@@ -62,6 +65,8 @@ class Layout:
     def array(self, tensor: Any) -> Any:
         """A tensor's memory as an array: NumPy's, or on a GPU a tensor. One that lies otherwise is copied."""
         tensor = on_host(tensor)
+        if tensor.layout is not torch.strided:  # MKL-DNN's, where PyTorch foretold a dense one
+            tensor = tensor.to_dense()
         if tensor.requires_grad:
             tensor = tensor.detach()
         if tensor.is_neg():
@@ -77,6 +82,8 @@ class Layout:
             tensor = tensor.contiguous()
             if self.is_scalar:
                 tensor = tensor.reshape(1)
+        if tensor.data_ptr() < _LOW:
+            check_memory(tensor)
         return tensor.numpy() if tensor.device.type == "cpu" else tensor
 
     def tensor(self, array: Any) -> Any:
@@ -94,6 +101,14 @@ class Layout:
 def on_host(tensor: Any) -> Any:
     """A tensor of a device whose memory is the host's as one of the host."""
     return HOSTS[tensor.device.type][0](tensor) if tensor.device.type in HOSTS else tensor
+
+
+def check_memory(tensor: Any) -> None:
+    """Refuse a tensor whose storage was freed, which PyTorch itself would read all the same."""
+    if tensor.numel() and tensor.data_ptr() == tensor.storage_offset() * tensor.element_size():
+        rule, value = "a tensor's storage must have memory", tuple(tensor.shape)
+        way_out = "untyped_storage().resize_() gives it some again"
+        raise DescriptionError("torch", Fault(field="tensor", rule=rule, value=value, way_out=way_out))
 
 
 def _laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:

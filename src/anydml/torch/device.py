@@ -8,6 +8,7 @@ another device written into the capsule: nothing is copied.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import warnings
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 NAME = "privateuseone"
 """The device's name in PyTorch, as torch-directml has it."""
 _SUBJECT = "torch_directml"
+_HOST_ENGINE = "cpu"
 _HOST, _OWN = 1, 12
 """kDLCPU and kDLExtDev."""
 _CPU_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)  # noqa: SLF001 - a backend in Python has no public name for it
@@ -49,14 +51,11 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes
 
 def _seen_as(tensor: Any, kind: int, index: int) -> Any:
     """The same memory as a tensor of another device."""
-    if tensor.layout is not torch.strided:
-        fault = Fault(
-            field="layout",
-            rule="tensors on the device must be strided",
-            value=str(tensor.layout),
-            way_out=".cpu() first",
-        )
-        raise UnsupportedError(_SUBJECT, fault)
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        is_quantized = tensor.is_quantized
+        rule = f"tensors on the device must {'not be quantised' if is_quantized else 'be strided'}"
+        value, way_out = str(tensor.dtype if is_quantized else tensor.layout), ".cpu() first"
+        raise UnsupportedError(_SUBJECT, Fault(field="tensor", rule=rule, value=value, way_out=way_out))
     capsule = torch._C._to_dlpack(tensor)  # noqa: SLF001 - a backend in Python has no public name for it
     device = _DLTensor.from_address(_pointer(capsule, b"dltensor")).device
     device.kind, device.index = kind, index
@@ -82,7 +81,7 @@ def from_host(tensor: Any, index: int = 0) -> Any:
 
 def names() -> list[str]:
     """What `anydml.Device` takes, by a device's number: the host's engine, and GPUs that take its arrays."""
-    found = ["cpu"]
+    found = [_HOST_ENGINE]
     found += [one.name for one in anydml.devices() if one.name.startswith("webgpu")]
     return found
 
@@ -92,9 +91,10 @@ _names: list[str] = []
 
 def engine(index: int | None) -> str:
     """The engine of a device, by its number."""
-    if not _names:
-        _names.extend(names())
     number = _Module.current if index is None else index
+    if number == 0:
+        return _HOST_ENGINE  # without a look for GPUs
+    known()
     if not 0 <= number < len(_names):
         rule = f"there must be a device {number}"
         raise DescriptionError(_SUBJECT, Fault(field="device", rule=rule, value=number, found=f"{len(_names)} devices"))
@@ -103,7 +103,8 @@ def engine(index: int | None) -> str:
 
 def known() -> list[str]:
     """The engines of all devices."""
-    engine(0)
+    if not _names:
+        _names.extend(names())
     return _names
 
 
@@ -119,8 +120,7 @@ class _Module:
         return True
 
     def device_count(self) -> int:
-        engine(0)
-        return len(_names)
+        return len(known())
 
     def current_device(self) -> int:
         return self.current
@@ -258,6 +258,8 @@ _OWN_KERNELS: dict[str, Callable[..., Any]] = {
     "resize_": _resize,
     "native_batch_norm": eager.batch_norm,
     "_local_scalar_dense": lambda tensor: to_host(tensor).item(),
+    # nn.TransformerEncoder asks whether a nested tensor will do: there are none on the device
+    "_nested_tensor_from_mask_left_aligned": lambda *_: False,
 }
 _SET = ("set_.source_Storage", "set_.source_Storage_storage_offset", "set_.source_Tensor", "set_")
 _WHOLE = (
@@ -393,6 +395,13 @@ def _tied(original: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
+def _leave_data_parallel() -> None:
+    """nn.DataParallel runs the module itself, as without a GPU: copies to several devices are made by CUDA alone."""
+    module = importlib.import_module("torch.nn.parallel.data_parallel")
+    original = module._get_available_device_type  # noqa: SLF001 - PyTorch's name
+    module._get_available_device_type = lambda: None if (found := original()) == NAME else found  # type: ignore[attr-defined]  # noqa: SLF001 - PyTorch's name
+
+
 _libraries: list[torch.library.Library] = []
 
 
@@ -414,3 +423,4 @@ def set_up() -> None:
     torch.serialization.register_package(1, _tag, _restore)
     torch.nn.Module._apply = _tied(torch.nn.Module._apply)  # noqa: SLF001 - PyTorch's name
     torch.UntypedStorage.clone = _cloned(torch.UntypedStorage.clone)
+    _leave_data_parallel()

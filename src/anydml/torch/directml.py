@@ -35,12 +35,7 @@ def is_available() -> bool:
 
 def device_count() -> int:
     """How many devices there are: the host's engine, and GPUs of the webgpu engine."""
-    return len(_names())
-
-
-def _names() -> list[str]:
-    _device.engine(0)
-    return _device.known()
+    return len(_device.known())
 
 
 def default_device() -> int:
@@ -50,6 +45,8 @@ def default_device() -> int:
 
 def _checked(device_id: int | None) -> int:
     number = default_device() if device_id is None else device_id
+    if type(number) is int and number == default_device():
+        return number  # without a look for GPUs
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < device_count():
         rule = f"device_id must be 0 .. {device_count() - 1}"
         raise DescriptionError(
@@ -65,7 +62,7 @@ def device(device_id: int | None = None) -> Any:
 
 def device_name(device_id: int | None = None) -> str:
     """What the device calls itself."""
-    return str(anydml.Device(_names()[_checked(device_id)]).name)
+    return str(anydml.Device(_device.engine(_checked(device_id))).name)
 
 
 def has_float64_support(device_id: int | None = None) -> bool:

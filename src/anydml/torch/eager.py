@@ -26,13 +26,11 @@ _MIXED = ("index", "index_put", "index_put_", "_index_put_impl_", "_index_put_im
 """Operators whose indices may be tensors of the host."""
 _QUIET = frozenset(
     (
-        "uniform_", "normal_", "random_", "bernoulli_", "bernoulli", "exponential_", "multinomial", "randperm",
-        "native_dropout", "masked_select", "nonzero", "zero_", "fill_", "arange", "eye", "linspace", "equal",
-        "is_set_to", "isfinite", "poisson", "log_normal_", "cauchy_", "geometric_", "range", "logspace",
-        "tril_indices", "triu_indices",
+        "masked_select", "nonzero", "zero_", "fill_", "arange", "eye", "linspace", "equal", "is_set_to", "isfinite",
+        "range", "logspace", "tril_indices", "triu_indices",
     )
 )  # fmt: skip
-"""What gains nothing: random numbers are PyTorch's, results whose sizes depend on data, and tensors of one number."""
+"""What gains nothing: results whose sizes depend on data, and tensors of one number."""
 
 
 class _Connection:
@@ -62,10 +60,13 @@ def kernel(target: Any) -> Callable[..., Any]:
     schema = target._schema  # noqa: SLF001 - PyTorch's name
     written = [one.name for one in schema.arguments if one.alias_info is not None and one.alias_info.is_write]
     name = schema.name.removeprefix("aten::")
-    pure = None if name in _QUIET else _pure(target) if written else target
+    is_quiet = name in _QUIET or torch.Tag.nondeterministic_seeded in target.tags  # random numbers are PyTorch's
+    pure = None if is_quiet else _pure(target) if written else target
     names = [one.name for one in schema.arguments]
     numbered = [k for k, one in enumerate(schema.arguments) if str(one.type) == "Tensor" and not one.kwarg_only]
     is_out = any(one.is_out for one in schema.arguments)
+    is_apart = bool(written) and any(one.alias_info is None for one in schema.returns)
+    """Whether what it writes is not what it gives, as rrelu_with_noise's noise."""
 
     def work(*args: Any, **named: Any) -> Any:
         own = _Own()
@@ -78,6 +79,8 @@ def kernel(target: Any) -> Callable[..., Any]:
             raise own.refusal("cpu")
         _count()
         call, plain = target, pure
+        if is_apart:
+            return own.back(call(*given, **more))
         if any(k < len(given) and type(given[k]) in _NUMBERS for k in numbered):
             # PyTorch hands over 0-dimensional tensors of its own making as numbers: the overload for these has them
             call, plain = target.overloadpacket, pure and pure.overloadpacket
@@ -296,27 +299,31 @@ def _compile(
 
     with torch.no_grad():
         call(*given, **named)  # arguments that do not go together have PyTorch's own error
-        module = make_fx(work, decomposition_table=decompositions(), tracing_mode="fake")(*tensors)
+        try:
+            module = make_fx(work, decomposition_table=decompositions(), tracing_mode="fake")(*tensors)
+        except RuntimeError as error:  # sizes that depend on data, as those of a CTC loss
+            _tell(target, str(error).partition("\n")[0])
+            return None
     module.graph.eliminate_dead_code()
     for node in module.graph.nodes:
         if node.op == "get_attr":  # a number that a decomposition makes a tensor
             node.meta["val"] = getattr(module, node.target)
     program = Program(module, Options(engine=_Connection.engine(own.index)), ())
     program.plan()
-    if not program.parts:
-        name = str(target).rpartition(".")[0]
-        if (
-            name not in _told
-            and program.fallbacks
-            and all(one.dtype in DATA_TYPES for one in tensors)
-            and BY_DATA not in next(iter(program.fallbacks))
-        ):
-            _told.add(name)
-            warnings.warn(
-                f"{name} runs by PyTorch on the host: {next(iter(program.fallbacks))}", UserWarning, stacklevel=4
-            )
-        return None
-    return program
+    if program.parts:
+        return program
+    why = next(iter(program.fallbacks), BY_DATA)
+    if BY_DATA not in why and all(one.dtype in DATA_TYPES for one in tensors):
+        _tell(target, why)
+    return None
+
+
+def _tell(target: Any, why: str) -> None:
+    """Warn once of an operator that PyTorch runs."""
+    name = str(target).rpartition(".")[0]
+    if name not in _told:
+        _told.add(name)
+        warnings.warn(f"{name} runs by PyTorch on the host: {why}", UserWarning, stacklevel=5)
 
 
 def _put(one: Any, tensors: Any) -> Any:

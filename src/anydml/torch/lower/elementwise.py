@@ -355,7 +355,10 @@ def _log1p(context: Context, x: Expression) -> Any:
 
 
 def _sign(context: Context, x: Expression) -> Any:
-    return x if context.is_boolean() else dml.sign(x)
+    if context.is_boolean() or not x.data_type.is_float:
+        return x if context.is_boolean() else dml.sign(x)
+    of_less = dml.if_(dml.logical_less_than(x, 0), cast(-1, x.data_type), 0)
+    return dml.if_(dml.logical_greater_than(x, 0), cast(1, x.data_type), of_less)  # 0 of NaN, as PyTorch has it
 
 
 def _relu(context: Context, x: Expression) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.torch.lower.context import Context, axis_of, dml
 from anydml.torch.lower.movement import reshaped, window
-from anydml.torch.lower.scatter import from_start
+from anydml.torch.lower.scatter import from_start, unsigned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def _embedding(_: Context, weight: Expression, indices: Expression, *__: Any) -> Any:
-    return dml.gather(weight, indices, 0)
+    return dml.gather(weight, unsigned(indices), 0)
 
 
 def _select(context: Context, x: Expression, dim: int, indices: Expression) -> Any:
     x = x if x.sizes else dml.reshape(x, (1,))
-    return dml.reshape(dml.gather(x, indices, axis_of(x, dim)), context.sizes())
+    return dml.reshape(dml.gather(x, unsigned(indices), axis_of(x, dim)), context.sizes())
 
 
 def _gather(context: Context, x: Expression, dim: int, indices: Expression, *, sparse_grad: bool = False) -> Any:
@@ -33,7 +33,7 @@ def _gather(context: Context, x: Expression, dim: int, indices: Expression, *, s
     for k, (own, wanted) in enumerate(zip(x.sizes, indices.sizes, strict=True)):
         if k != axis and own != wanted:
             x = window(x, k, 0, wanted)
-    return dml.reshape(dml.gather_elements(x, indices, axis), sizes)
+    return dml.reshape(dml.gather_elements(x, unsigned(indices), axis), sizes)
 
 
 def _index(context: Context, x: Expression, indices: Sequence[Expression | None]) -> Any:

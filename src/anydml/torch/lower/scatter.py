@@ -41,9 +41,18 @@ _FOLDS = {
 _OTHER_NAMES = {"add": "sum", "multiply": "prod"}
 
 
+def unsigned(indices: Expression) -> Any:
+    """Indices of which none counts from the end: without a sign a negative one lies far outside, which is an error."""
+    if not indices.data_type.is_signed:
+        return indices
+    listed = indices if indices.sizes else dml.reshape(indices, (1,))
+    made = listed.reinterpret(listed.sizes, listed.strides, DataType[f"U{indices.data_type.name}"])
+    return made if indices.sizes else dml.reshape(made, ())
+
+
 def from_start(indices: Expression, size: Any) -> Any:
-    """Indices of which negative ones count from the end."""
-    return dml.if_(dml.logical_less_than(indices, 0), dml.add(indices, size), indices)
+    """Indices of which negative ones count from the end, once."""
+    return unsigned(dml.if_(dml.logical_less_than(indices, 0), dml.add(indices, size), indices))
 
 
 def numbers_to(context: Context, count: Any, data_type: DataType = INT64) -> Any:
@@ -161,12 +170,12 @@ def _replacing(
 ) -> Any:
     if reduce is not None:
         return _folding(context, x, axis, indices, source, reduce)
-    return dml.scatter(x, indices, source, axis)
+    return dml.scatter(x, unsigned(indices), source, axis)
 
 
 def _checked(context: Context, indices: Expression, size: Any) -> Any:
     """Indices, of which one outside is an error as the graph runs."""
-    return dml.gather(numbers_to(context, size), indices, 0)
+    return dml.gather(numbers_to(context, size), unsigned(indices), 0)
 
 
 def _folding(
@@ -241,7 +250,7 @@ def _index_put(
     front = dml.transpose(x, [*axes, *rest])
     indexed = [x.sizes[k] for k in axes]
     several = [
-        dml.reshape(dml.broadcast_to(cast(from_start(one, size), INT64), own or (1,)), (count, 1))
+        dml.reshape(dml.broadcast_to(cast(from_start(one, size), DataType.UINT64), own or (1,)), (count, 1))
         for one, size in zip(given, indexed, strict=True)
     ]
     tuples = dml.join(several, 1) if len(several) > 1 else several[0]
