@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch._guards import TracingContext
 
-from anydml.core.errors import DescriptionError, DmlError, Fault, IndexRangeError, UnsupportedError, show
+from anydml.core.errors import DescriptionError, DmlError, Fault, UnsupportedError, show
 from anydml.core.locks import make_lock
 from anydml.engines.common.threads import set_num_threads
 from anydml.torch.bridge import HOSTS
@@ -24,11 +23,10 @@ from anydml.torch.partition import (
     find_reasons,
     is_idle,
     partition,
-    sizes_read,
     summary,
     torch_part,
 )
-from anydml.torch.sizes import evaluate, find_symbols
+from anydml.torch.sizes import find_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -139,8 +137,6 @@ class _Step(NamedTuple):
     reads: list[int]
     writes: list[int]
     drops: list[int]
-    by_torch: Callable[[Sequence[Any], Mapping[str, int]], Any]
-    """The same by PyTorch: indices outside, and divisors of 0, are its errors."""
 
 
 class _State(NamedTuple):
@@ -185,13 +181,7 @@ class Program:
         values += [None] * (self._count - len(values))
         for step in state.steps:
             given = [values[k] for k in step.reads]
-            if step.is_ours:
-                try:
-                    made = step.run(given, symbols)
-                except IndexRangeError:
-                    made = step.by_torch(given, symbols)
-            else:
-                made = step.run(*given)
+            made = step.run(given, symbols) if step.is_ours else step.run(*given)
             del given
             for k, one in zip(step.writes, made, strict=True):
                 values[k] = one
@@ -291,7 +281,7 @@ class Program:
                 places[node] = len(places)
             run = next(graphs) if part.is_ours else torch_part(self._module, part)
             reads, writes = ([places[node] for node in several] for several in (part.inputs, part.outputs))
-            steps.append(_Step(run, part.is_ours, reads, writes, [], functools.partial(self._by_torch, part)))
+            steps.append(_Step(run, part.is_ours, reads, writes, []))
         (output,) = (node for node in self._module.graph.nodes if node.op == "output")
         results = output.args[0]
         self._results = [_Place(places[one]) if isinstance(one, torch.fx.Node) else one for one in results]
@@ -302,12 +292,6 @@ class Program:
                 steps[last].drops.append(number)
         self.parts, self._count = list(ours), len(places)
         self._steps = steps
-
-    def _by_torch(self, part: Any, given: Sequence[Any], symbols: Mapping[str, int]) -> Any:
-        """Run nodes of ours by PyTorch."""
-        numbers = sizes_read(part)
-        whole = part._replace(inputs=[*part.inputs, *numbers])
-        return torch_part(self._module, whole)(*given, *(evaluate(one.meta["val"], symbols) for one in numbers))
 
 
 class _Place(int):

@@ -158,14 +158,8 @@ def is_idle(part: Part) -> bool:
     return part.is_ours and all(node.target is operator.getitem or str(node.target) in FREE for node in part.nodes)
 
 
-def sizes_read(part: Part) -> list[Any]:
-    """The numbers that nodes of ours read and that are no inputs of the part."""
-    known = {*part.nodes, *part.inputs}
-    return list(dict.fromkeys(one for node in part.nodes for one in node.all_input_nodes if one not in known))
-
-
 def torch_part(owner: Any, part: Part) -> Any:
-    """Nodes by PyTorch, as a module of its own."""
+    """PyTorch's nodes as a module of its own."""
     graph = torch.fx.Graph()
     made: dict[Any, Any] = {}
     for k, node in enumerate(part.inputs):
