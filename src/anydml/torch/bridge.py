@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from anydml.core.errors import DescriptionError, Fault
-from anydml.torch.lower.context import DATA_TYPES
+from anydml.torch.lower.context import BITS, DATA_TYPES
 from anydml.torch.sizes import hint
 
 if TYPE_CHECKING:
@@ -22,6 +22,12 @@ HOSTS: dict[str, Any] = {}
 """By the type of a device whose memory is the host's: tensors of it as the host's, back, and its engine by number."""
 
 
+STORED: dict[Any, DataType] = {**DATA_TYPES, torch.bfloat16: BITS}
+"""The types that tensors have in memory."""
+_SEEN_AS = {torch.bool: torch.uint8, torch.bfloat16: torch.uint16}
+"""What has PyTorch's tensors seen by NumPy, which lacks bfloat16, as what lies there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How a tensor lies in memory, as PyTorch said it would: dimensions in some order, densely, or by strides."""
@@ -31,7 +37,8 @@ class Layout:
     """The dimensions from the outermost in memory to the innermost; None where that is their own order."""
     strides: tuple[int, ...] | None
     """Of a tensor with gaps or overlaps, whose sizes are numbers."""
-    is_boolean: bool
+    dtype: Any
+    """PyTorch's type."""
     is_scalar: bool
     device: tuple[str, int] | None = None
     """The device whose memory is the host's, and its number."""
@@ -48,10 +55,10 @@ class Layout:
         kept = [k for k in order if sizes[k] != 1]
         own = kept == sorted(kept)
         return cls(
-            DATA_TYPES[value.dtype],
+            STORED[value.dtype],
             tuple(order) if dense and not own else None,
             tuple(strides) if by_strides and not dense else None,
-            value.dtype is torch.bool,
+            value.dtype,
             not sizes,
             (value.device.type, value.device.index or 0) if value.device.type in HOSTS else None,
         )
@@ -71,8 +78,6 @@ class Layout:
             tensor = tensor.detach()
         if tensor.is_neg():
             tensor = tensor.resolve_neg()
-        if self.is_boolean:
-            tensor = tensor.view(torch.uint8)
         if self.strides is not None:
             if tensor.stride() != self.strides:
                 tensor = _laid_out(tensor, self.strides)
@@ -84,6 +89,7 @@ class Layout:
                 tensor = tensor.reshape(1)
         if tensor.data_ptr() < _LOW:
             check_memory(tensor)
+        tensor = as_stored(tensor)
         return tensor.numpy() if tensor.device.type == "cpu" else tensor
 
     def tensor(self, array: Any) -> Any:
@@ -91,8 +97,8 @@ class Layout:
         if self.is_scalar:
             array = array.reshape(())
         found = torch.from_numpy(array) if isinstance(array, np.ndarray) else array
-        if self.is_boolean:
-            found = found.view(torch.bool)
+        if self.dtype in _SEEN_AS:
+            found = found.view(self.dtype)
         if self.order is not None:
             found = found.permute(self.inverse)
         return found if self.device is None else HOSTS[self.device[0]][1](found, self.device[1])
@@ -109,6 +115,11 @@ def check_memory(tensor: Any) -> None:
         rule, value = "a tensor's storage must have memory", tuple(tensor.shape)
         way_out = "untyped_storage().resize_() gives it some again"
         raise DescriptionError("torch", Fault(field="tensor", rule=rule, value=value, way_out=way_out))
+
+
+def as_stored(tensor: Any) -> Any:
+    """The same memory in a type that NumPy has."""
+    return tensor.view(_SEEN_AS[tensor.dtype]) if tensor.dtype in _SEEN_AS else tensor
 
 
 def _laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:

@@ -18,10 +18,11 @@ from anydml.core.locks import make_lock
 from anydml.core.memory import HOST, packed_strides
 from anydml.core.symbolic_sizes import Size, present
 from anydml.runtime.profiler_hook import WATCHER
-from anydml.torch.bridge import Layout, on_host
-from anydml.torch.lower import LOWERINGS
-from anydml.torch.lower.context import DATA_TYPES, Context, Nothing, NotLoweredError, cast, dml, is_empty
+from anydml.torch.bridge import STORED, Layout, as_stored, on_host
+from anydml.torch.lower import LOWERINGS, bfloat16
+from anydml.torch.lower.context import BITS, DATA_TYPES, Context, Nothing, NotLoweredError, cast, dml, is_empty
 from anydml.torch.lower.empty import OF_NOTHING
+from anydml.torch.partition import read_results
 from anydml.torch.sizes import evaluate, hint, is_symbolic, symbol, symbols_of
 
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ class GraphPart:
             if is_empty(node.meta["val"]):
                 continue
             made = found[node]
+            if layout.data_type is BITS:
+                made = bfloat16.narrowed(made)
             if layout.is_scalar:  # as inputs are: arrays of a dimension are bound without a closer look
                 made = dml.reshape(made, (1,))
             outputs.append(made if layout.order is None else dml.transpose(made, layout.order))
@@ -144,17 +147,27 @@ class GraphPart:
         if node.target is operator.getitem:
             return found[node.args[0]][node.args[1]]
 
+        name = str(node.target)
+        of_bfloat16 = [one for one in node.all_input_nodes if getattr(one.meta["val"], "dtype", None) is torch.bfloat16]
+        moves = name in bfloat16.MOVES and all(found[one].data_type is BITS for one in of_bfloat16)
+        to_float = bfloat16.rounded if _is_step(node) else bfloat16.widened
+
         def argument(one: Any) -> Any:
             if not isinstance(one, torch.fx.Node):
                 return evaluate(one, symbols)
-            return evaluate(one.meta["val"], symbols) if is_symbolic(one.meta["val"]) else found[one]
+            if is_symbolic(one.meta["val"]):
+                return evaluate(one.meta["val"], symbols)
+            is_widened = one in of_bfloat16 and not moves and not isinstance(found[one], Nothing)
+            return to_float(found[one]) if is_widened else found[one]
 
         try:
             args, named = _mapped(argument, list(node.args)), _mapped(argument, dict(node.kwargs))
-            context = Context(graph, node, lambda value: evaluate(value, symbols))
+            context = Context(graph, node, lambda value: evaluate(value, symbols), moves_bits=moves)
             has_nothing = any(isinstance(one, Nothing) for one in _leaves((args, named)))
-            made = (OF_NOTHING if has_nothing else LOWERINGS)[str(node.target)](context, *args, **named)
-            return _checked(context, made)
+            made = (OF_NOTHING if has_nothing else LOWERINGS)[name](context, *args, **named)
+            made = _checked(context, made)
+            is_rounded = name in bfloat16.ROUNDS and context.dtype() is torch.bfloat16
+            return bfloat16.narrowed(made) if is_rounded else made
         except NotLoweredError as error:
             raise RefusedError(node, str(error)) from None
         except DmlError as error:
@@ -292,6 +305,13 @@ def _mapped(function: Callable[[Any], Any], given: Any) -> Any:
     return function(given)
 
 
+def _is_step(node: Any) -> bool:
+    """Whether a node's answer jumps with its arguments, as a comparison's does."""
+    several = [one for one in read_results(node) if isinstance(one, torch.Tensor)]
+    is_whole = any(not one.dtype.is_floating_point for one in several)
+    return is_whole or bfloat16.is_step(str(node.target))
+
+
 def _leaves(given: Any) -> list[Any]:
     found: list[Any] = []
     _mapped(found.append, given)
@@ -324,9 +344,8 @@ def _input(
 
 def _constant(graph: Graph, tensor: Any) -> Expression:
     """A tensor that nobody changes, of the same memory where it is packed."""
-    data_type = DATA_TYPES[tensor.dtype]
-    held = on_host(tensor.detach())
-    array = (held.view(torch.uint8) if held.dtype is torch.bool else held).contiguous().numpy()
+    data_type = STORED[tensor.dtype]
+    array = as_stored(on_host(tensor.detach()).contiguous()).numpy()
     if array.size <= 1:
         return graph.constant(array)
     shared = SharedData(array.nbytes, lambda: array)

@@ -54,7 +54,7 @@ def _is_several(node: Any) -> bool:
 def _reason(node: Any, device: str) -> str | None:
     if node.target is operator.getitem:
         return OF_ANOTHER
-    made = [one for one in _read_results(node) if isinstance(one, torch.Tensor)]
+    made = [one for one in read_results(node) if isinstance(one, torch.Tensor)]
     if made and all(map(is_empty, made)):
         return IDLE
     if str(node.target) not in LOWERINGS:
@@ -71,7 +71,7 @@ def _reason(node: Any, device: str) -> str | None:
     return None
 
 
-def _read_results(node: Any) -> list[Any]:
+def read_results(node: Any) -> list[Any]:
     """The results that somebody reads."""
     made = node.meta.get("val")
     if not isinstance(made, (list, tuple)):

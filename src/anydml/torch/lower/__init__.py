@@ -16,6 +16,7 @@ from anydml.torch.lower import (
     movement,
     normalization,
     orthogonal,
+    quantization,
     reductions,
     scatter,
     special,
@@ -41,9 +42,10 @@ _FAMILIES = (
     gradients,
     grids,
     histograms,
+    quantization,
 )
 LOWERINGS: dict[str, Callable[..., Any]] = {
-    name if name.startswith("prims.") else f"aten.{name}": lowering
+    name if name.startswith(("prims.", "quantized_decomposed.")) else f"aten.{name}": lowering
     for family in _FAMILIES
     for name, lowering in family.LOWERINGS.items()
 }

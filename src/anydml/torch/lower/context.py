@@ -28,8 +28,11 @@ DATA_TYPES: dict[Any, DataType] = {
     torch.int8: DataType.INT8,
     torch.uint8: DataType.UINT8,
     torch.bool: DataType.UINT8,
+    torch.bfloat16: DataType.FLOAT32,
 }
-"""Booleans are bytes of 0 and 1, as DirectML's comparisons give them."""
+"""The types to compute in. Booleans are bytes of 0 and 1, as DirectML's comparisons give them."""
+BITS = DataType.UINT16
+"""Of bfloat16, which DirectML lacks, as it lies in memory: the upper half of a FLOAT32's bits."""
 MOST_DIMENSIONS = 8
 
 
@@ -40,8 +43,10 @@ class NotLoweredError(Exception):
 class Context:
     """One node while it is lowered."""
 
-    def __init__(self, graph: Graph, node: Any, number: Callable[[Any], Any]) -> None:
+    def __init__(self, graph: Graph, node: Any, number: Callable[[Any], Any], *, moves_bits: bool = False) -> None:
         self.graph, self.node = graph, node
+        self._moves_bits = moves_bits
+        """Whether tensors of bfloat16 are given as their bits."""
         self._number = number
         """A size or a number as the graph has it: symbols of PyTorch are symbolic sizes."""
 
@@ -57,7 +62,8 @@ class Context:
 
     def data_type(self, k: int | None = None) -> DataType:
         """The type of the result, or of the k-th."""
-        return DATA_TYPES[self.dtype(k)]
+        dtype = self.dtype(k)
+        return BITS if self._moves_bits and dtype is torch.bfloat16 else DATA_TYPES[dtype]
 
     def sizes(self, k: int | None = None) -> tuple[Any, ...]:
         """The sizes of the result, or of the k-th."""

@@ -386,6 +386,8 @@ def _filled(context: Context, number: Any) -> Any:
     kind = context.data_type()
     if str(context.dtype()) == "torch.bool" and not isinstance(number, dml.Expression):
         number = bool(number)
+    if context.dtype() is torch.bfloat16 and not isinstance(number, dml.Expression):
+        number = torch.tensor(number, dtype=torch.bfloat16).item()
     if isinstance(number, dml.Expression):
         return dml.broadcast_to(cast(number, kind), context.sizes())
     if not kind.is_float and isinstance(number, float):
@@ -556,6 +558,11 @@ LOWERINGS: dict[str, Lowering] = {
         f"bitwise_{way}_shift.{kind}": function
         for way, function in (("left", _left_shift), ("right", _right_shift))
         for kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
+    },
+    **{
+        f"__{way}shift__.{kind}": function
+        for way, function in (("l", _left_shift), ("r", _right_shift))
+        for kind in ("Tensor", "Scalar")
     },
     "_efficientzerotensor.default": _filled_with(0),
     "angle.default": _angle,
