@@ -134,7 +134,7 @@ def test_dynamic_sizes_are_assumed_and_told(crop: Path) -> None:
     assert front.check(crop).assumed == {"batch": 2}
     result = program("check", crop)
     assert result.exit_code == 0
-    assert "assumed batch=2 for dynamic dimensions; set them with --shape batch=2" in result.output
+    assert "Assumed batch=2 for dynamic dimensions; set them with --shape batch=2" in result.output
     bound = program("check", crop, "--shape", "batch=3")
     assert "set them with" not in bound.output
     assert "5 nodes, which run at feature level 6_4, and from 3_0 on" in bound.output
@@ -154,7 +154,7 @@ def test_nodes_that_are_not_supported(foreign: Path) -> None:
     assert result.exit_code == 3
     assert "node 'cut' (Unique): Unique is not supported" in result.output
     assert "2 of 3 nodes cannot run at level 6_4: 2 Unique" in result.output
-    assert "1 Identity: skipped: depends on a node above" in result.output
+    assert "1 Identity: skipped: depends on a node that failed above" in result.output
 
 
 def test_types_that_directml_lacks(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from onnx_saved import FLOAT, INT64, onnx, program, save  # isort: skip - it ask
 
 import anydml as dml
 import anydml.onnx as front
-from anydml.onnx.example_sizes import assignments
+from anydml.onnx.example_sizes import Examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,11 +30,16 @@ def windows(path: Path, sizes: Any, size: int = 8, channels: int = 3) -> Path:
     return save(path / "windows.onnx", nodes, {"x": (FLOAT, sizes)}, {"y": FLOAT}, {"w": weight})
 
 
-def one_length(path: Path) -> Path:
-    """A network that takes sequences of 7,777 alone, which nobody guesses."""
-    nodes = [make("Reshape", ["x", "to"], ["r"], name="form"), make("Relu", ["r"], ["y"])]
-    to = np.array([7, 1111], np.int64)
-    return save(path / "length.onnx", nodes, {"x": (FLOAT, ["batch", "n"])}, {"y": FLOAT}, {"to": to})
+def two_lengths(path: Path) -> Path:
+    """A network that takes no sequences: two of its nodes ask for different lengths."""
+    nodes = [
+        make("Reshape", ["x", "to"], ["r"], name="form"),
+        make("Relu", ["r"], ["y"]),
+        make("Reshape", ["x", "other"], ["s"], name="other form"),
+        make("Relu", ["s"], ["z"]),
+    ]
+    constants = {"to": np.array([7, 1111], np.int64), "other": np.array([7, 1109], np.int64)}
+    return save(path / "lengths.onnx", nodes, {"x": (FLOAT, ["batch", "n"])}, {"y": FLOAT, "z": FLOAT}, constants)
 
 
 def test_sizes_with_which_a_model_fits_together_are_assumed(tmp_path: Path) -> None:
@@ -44,12 +49,12 @@ def test_sizes_with_which_a_model_fits_together_are_assumed(tmp_path: Path) -> N
     assert (report.assumed, report.doubt) == ({"batch": 1, "h": 224, "w": 224}, None)
     assert report.outputs["y"].shape == (1, 2, 55, 55)
     options = "--shape batch=1 --shape h=224 --shape w=224"
-    told = f"assumed batch=1, h=224, w=224 for dynamic dimensions; set them with {options}"
+    told = f"Assumed batch=1, h=224, w=224 for dynamic dimensions; set them with {options}"
     assert told in program("check", path).output
     for command in ("check", "run", "explain"):
         result = program(command, path)
         assert result.exit_code == 0, result.output
-        assert told[1:] in result.output.replace("\n", " ")
+        assert told in result.output.replace("\n", " ")
         given = program(command, path, "--shape", "batch=2", "--shape", "h=16", "--shape", "w=9")
         assert given.exit_code == 0
         assert "set them with" not in given.output
@@ -59,7 +64,7 @@ def test_sizes_without_names_are_several_and_what_is_told_to_type_works(tmp_path
     for name in (None, "?", "-1"):
         path = windows(tmp_path, [name, 3, name, name])
         result = program("check", path)
-        assert "assumed x[0]=1, x[2]=224, x[3]=224" in result.output
+        assert "Assumed x[0]=1, x[2]=224, x[3]=224" in result.output
         line = re.search(r"set them with (--shape .*)", result.output.replace("\n", " "))
         assert line is not None
         options = shlex.split(line[1].partition(" --shape x=")[0])[:2]
@@ -84,7 +89,7 @@ def test_a_fault_of_every_size_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_a_model_that_no_size_fits_is_undetermined(tmp_path: Path) -> None:
-    path = one_length(tmp_path)
+    path = two_lengths(tmp_path)
     report = front.check(path)
     assert report.status == 0
     assert report.doubt is not None
@@ -92,21 +97,52 @@ def test_a_model_that_no_size_fits_is_undetermined(tmp_path: Path) -> None:
     assert "undetermined" in str(report)
     result = program("check", path)
     assert result.exit_code == 0
-    assert "undetermined: the sizes of its dynamic dimensions must be given" in result.output.replace("\n", " ")
+    assert "undetermined: no sizes were found for its dynamic dimensions" in result.output.replace("\n", " ")
+    assert "skipped: depends on a node that is undetermined" in result.output
     data = json.loads(program("check", path, "--json").stdout)
     assert data["valid"] is None
-    assert "--shape batch=2 --shape n=2" in data["undetermined"]
+    assert "--shape batch=1 --shape n=77" in data["undetermined"]
     for command in ("run", "explain", "compare"):
         refused = program(command, path)
         assert refused.exit_code == 2, refused.output
-        assert "must be given" in refused.output
-    with pytest.raises(dml.DynamicSizesError, match="give those that it is made for, as in --shape batch"):
+        assert "no sizes were found" in refused.output
+    with pytest.raises(dml.DynamicSizesError, match="pass those that it is made for"):
         front.load(path).explain()
-    given = front.check(path, shapes={"batch": 7, "n": 1111})
-    assert given
-    assert given.doubt is None
-    assert program("run", path, "--shape", "batch=1", "--shape", "n=7777").exit_code == 0
-    assert program("check", path, "--shape", "batch=1", "--shape", "n=7").exit_code == 1
+    assert program("check", path, "--shape", "batch=1", "--shape", "n=7777").exit_code == 1
+
+
+def asked(nodes: list[Any], sizes: dict[str, Any], constants: dict[str, Any], path: Path) -> dict[str, int]:
+    """The sizes that are assumed for a model, which its nodes fit; what is told to type says the same."""
+    inputs = {name: (FLOAT, shape) for name, shape in sizes.items()}
+    saved = save(path / "asked.onnx", nodes, inputs, {nodes[-1].output[0]: FLOAT}, constants)
+    report = front.check(saved)
+    assert report
+    assert report.doubt is None
+    result = program("check", saved)
+    typed = shlex.split(re.search(r"set them with (.*)", result.output)[1])  # type: ignore[index]  # it is told
+    pasted = program("run", saved, *typed)
+    assert pasted.exit_code == 0, pasted.output
+    assert "Assumed" not in pasted.output
+    return dict(report.assumed)
+
+
+def test_sizes_that_nodes_ask_for_are_found(tmp_path: Path) -> None:
+    reshape = [make("Reshape", ["x", "to"], ["y"])]
+    length = {"to": np.array([7, 1111], np.int64)}
+    assert asked(reshape, {"x": ["batch", "n"]}, length, tmp_path) == {"batch": 1, "n": 7777}
+
+    window = make("Conv", ["x", "w"], ["c"], strides=[4, 4])
+    flat = [window, make("Flatten", ["c"], ["f"]), make("MatMul", ["f", "b"], ["y"])]
+    weights = {"w": np.ones((2, 3, 4, 4), np.float32), "b": np.ones((2 * 24 * 24, 5), np.float32)}
+    assert asked(flat, {"x": ["n", 3, "h", "w"]}, weights, tmp_path) == {"n": 1, "h": 96, "w": 96}
+
+    joined = [make("Concat", ["x", "y"], ["j"], axis=1), make("MatMul", ["j", "b"], ["z"])]
+    found = asked(joined, {"x": ["n", "p"], "y": ["m", "q"]}, {"b": np.ones((77, 5), np.float32)}, tmp_path)
+    assert found["p"] + found["q"] == 77
+
+    parts = [make("Split", ["x", "sizes"], ["a", "b"], axis=1), make("Mul", ["a", "c"], ["y"])]
+    lengths = {"sizes": np.array([37, 64], np.int64), "c": np.ones(37, np.float32)}
+    assert asked(parts, {"x": ["?", "?"]}, lengths, tmp_path)["x[1]"] == 101
 
 
 def test_a_fault_beside_a_doubt_is_told(tmp_path: Path) -> None:
@@ -116,7 +152,7 @@ def test_a_fault_beside_a_doubt_is_told(tmp_path: Path) -> None:
         make("Add", ["r", "m"], ["y"]),
     ]
     constants = {"to": np.array([7, 1111], np.int64), "a": np.ones((2, 3), "f"), "b": np.ones((4, 2), "f")}
-    path = save(tmp_path / "both.onnx", nodes, {"x": (FLOAT, ["n"])}, {"y": FLOAT}, constants)
+    path = save(tmp_path / "both.onnx", nodes, {"x": (FLOAT, ["n", "n"])}, {"y": FLOAT}, constants)
     report = front.check(path)
     assert report.status == 1
     assert [node.name for node in report.nodes if node.error] == ["product"]
@@ -128,15 +164,15 @@ def test_a_models_metadata_is_asked_first(tmp_path: Path) -> None:
     model = onnx.load(path)
     onnx.helper.set_model_props(model, {"imgsz": "[96, 64]", "stride": "32"})
     onnx.save(model, path)
-    assert front.check(path).assumed == {"batch": 1, "height": 96, "width": 96}
+    assert front.check(path).assumed == {"batch": 1, "height": 96, "width": 64}
 
 
 def test_assignments_are_tried_once_each() -> None:
-    found = list(assignments([("batch", 3, "h", "w"), ("batch", "n")], {}))
+    found = list(Examples({"x": ("batch", 3, "h", "w"), "y": ("batch", "n")}, {}).assignments())
     assert found[:2] == [dict.fromkeys(("batch", "h", "w", "n"), 2), {"batch": 1, "h": 224, "w": 224, "n": 224}]
     assert all(one not in found[:i] for i, one in enumerate(found))
-    assert list(assignments([(2, 3)], {})) == [{}]
-    lengths = list(assignments([("n", "samples"), (2, "rows", 128)], {}))
+    assert list(Examples({"x": (2, 3)}, {}).assignments()) == [{}]
+    lengths = list(Examples({"x": ("n", "samples"), "y": (2, "rows", 128)}, {}).assignments())
     assert {"n": 1, "samples": 512, "rows": 1} in lengths
 
 

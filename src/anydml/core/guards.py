@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from anydml.core.symbolic_sizes import OpenSize
 
@@ -115,6 +116,20 @@ def cached(most: int) -> Callable[[Cached], Cached]:
         return cast("Cached", ask)
 
     return keep
+
+
+class Finding(NamedTuple):
+    """What was found of open sizes."""
+
+    line: int
+    """Its place on the tape."""
+    text: str
+    """A condition, as Python."""
+    is_so: bool
+
+
+_FINDING = re.compile(r"if (not )?\((.*)\): return None")
+_SIZE = re.compile(r"\bv(\d+)\b")
 
 
 class Tape:
@@ -237,6 +252,32 @@ class Tape:
         other._lines, other._found, other._hashed = [*self._lines], {*self._found}, {*self._hashed}
         other._known = {text: OpenSize(other, number) for text, number in self._made.items()}
         return other
+
+    @property
+    def length(self) -> int:
+        """How many lines it has."""
+        return len(self._lines)
+
+    def findings(self, first: int = 0, last: int | None = None) -> list[Finding]:
+        """What was found between two lines."""
+        matches = ((k, _FINDING.fullmatch(line)) for k, line in enumerate(self._lines[first:last], first))
+        return [Finding(k, match[2], match[1] is not None) for k, match in matches if match is not None]
+
+    def condition(self, *findings: Finding) -> tuple[set[int], Callable[..., bool]]:
+        """Whether the same would be found of other sizes: the given ones that it depends on, and a function of all."""
+        made = {int(line[1 : line.index(" ")]): line for line in self._lines if line.startswith("v")}
+        numbers: set[int] = set()
+        unread = [int(number) for one in findings for number in _SIZE.findall(one.text)]
+        while unread:
+            if (number := unread.pop()) not in numbers:
+                numbers.add(number)
+                unread += [int(one) for one in _SIZE.findall(made.get(number, "").partition(" = ")[2])]
+        asked = " and ".join(f"{'' if one.is_so else 'not '}({one.text})" for one in findings) or "True"
+        head = f"def holds({', '.join(f'v{i}' for i in range(self.given))}):"
+        lines = [head, *(made[number] for number in sorted(numbers) if number in made), f"return {asked}"]
+        spaced: dict[str, Any] = {"math": math}
+        exec("\n ".join(lines), spaced)  # noqa: S102 - of lines that were written here
+        return {number for number in numbers if number < self.given}, spaced["holds"]
 
     def at(self, given: Sequence[int]) -> list[Number] | None:
         """All numbers for sizes that are given; None where something else would be found of them."""

@@ -1,24 +1,29 @@
 """Example sizes: numbers for a model's dynamic dimensions, for whoever checks, draws or tries it without inputs.
 
 2 does for most models. A network with strides needs images that are large enough, and some take one batch alone: so
-assignments are tried in order until nodes agree about one. A model is at fault where it is with all of them.
+likely sizes are tried in order until nodes agree about one. Where nodes refuse all of those, the sizes that they ask
+for are computed: a node is lowered with symbolic sizes, which note what was found of them, and sizes are looked for of
+which the opposite is found. A model is at fault where a node refuses all of them for the same reason.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import shlex
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from anydml.core.errors import DmlError, DynamicSizesError, Fault, printable
+from anydml.core.guards import Tape
 from anydml.onnx.lower.refusals import Why
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from anydml.onnx.ir import Size
-    from anydml.onnx.lower.trace import Trace
+    from anydml.core.guards import Finding
+    from anydml.onnx.lower.trace import Record, Trace
 
 FIRST = 2
 """The size that is tried first: 0 and 1 are indices into it, and broadcasting does not hide it."""
@@ -33,6 +38,7 @@ _PLAIN = re.compile(r"[\w.]+")
 """Names of sizes that a shell takes as they are."""
 
 Assignment: TypeAlias = "dict[str, int]"
+Shapes: TypeAlias = "dict[str, tuple[int, ...]]"
 
 
 class _Use(NamedTuple):
@@ -42,29 +48,56 @@ class _Use(NamedTuple):
     rank: int
 
 
-def assignments(shapes: Sequence[Sequence[Size] | None], metadata: Mapping[str, str]) -> Iterator[Assignment]:
-    """Numbers for the dynamic sizes of shapes, the likeliest first, none of them twice."""
-    uses: dict[str, list[_Use]] = {}
-    for shape in shapes:
-        for axis, size in enumerate(shape or ()):
-            if isinstance(size, str):
-                uses.setdefault(size, []).append(_Use(axis, len(shape or ())))
-    seen: list[Assignment] = []
-    for assignment in itertools.chain([dict.fromkeys(uses, FIRST)], _later(uses, _hinted(metadata))):
-        if assignment not in seen:
-            seen.append(assignment)
-            yield assignment
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Inputs whose dynamic sizes are to have numbers."""
 
+    shapes: Mapping[str, Sequence[int | str]]
+    """By the inputs' names; a text is the name of a dynamic size."""
+    metadata: Mapping[str, str]
+    """The model's own."""
 
-def _later(uses: Mapping[str, Sequence[_Use]], hints: Sequence[int]) -> Iterator[Assignment]:
-    """Batches of one, and of the other sizes either all, or those of the last axes, of a length."""
-    varied: tuple[Callable[[str], bool], ...] = (
-        lambda name: not _is_batch(name, uses[name]),
-        lambda name: not _is_batch(name, uses[name]) and any(use.axis >= min(2, use.rank - 1) for use in uses[name]),
-    )
-    for varies in varied:
-        for size in (*hints, *_SIZES):
-            yield {name: size if varies(name) else 1 for name in uses}
+    def fill(self, assignment: Mapping[str, int]) -> Shapes:
+        """The shapes with numbers in them."""
+        return {
+            name: tuple(assignment[size] if isinstance(size, str) else size for size in shape)
+            for name, shape in self.shapes.items()
+        }
+
+    def assignments(self) -> Iterator[Assignment]:
+        """Numbers for the dynamic sizes, the likeliest first, none of them twice."""
+        seen: list[Assignment] = []
+        uses = self._uses()
+        for assignment in itertools.chain([dict.fromkeys(uses, FIRST)], self._later(uses)):
+            if assignment not in seen:
+                seen.append(assignment)
+                yield assignment
+
+    def is_batch(self, name: str) -> bool:
+        """Whether a dynamic size is one of batches, by its name or its place."""
+        return _is_batch(name, self._uses()[name])
+
+    def _uses(self) -> dict[str, list[_Use]]:
+        found: dict[str, list[_Use]] = {}
+        for shape in self.shapes.values():
+            for axis, size in enumerate(shape):
+                if isinstance(size, str):
+                    found.setdefault(size, []).append(_Use(axis, len(shape)))
+        return found
+
+    def _later(self, uses: Mapping[str, Sequence[_Use]]) -> Iterator[Assignment]:
+        """Batches of one, and of the other sizes either all, or those of the last axes, of a length."""
+        hints = _hinted(self.metadata)
+        if len(hints) > 1:  # of an image's height and width
+            places = dict(zip(((2, 4), (3, 4)), hints, strict=True))
+            yield {name: next((places[use] for use in several if use in places), 1) for name, several in uses.items()}
+        varied: tuple[Callable[[str], bool], ...] = (
+            lambda name: not _is_batch(name, uses[name]),
+            lambda name: not _is_batch(name, uses[name]) and any(u.axis >= min(2, u.rank - 1) for u in uses[name]),
+        )
+        for varies in varied:
+            for size in (*hints, *_SIZES):
+                yield {name: size if varies(name) else 1 for name in uses}
 
 
 def _is_batch(name: str, uses: Sequence[_Use]) -> bool:
@@ -82,7 +115,7 @@ _MOST_TOLD = 6
 
 def told(assumed: Mapping[str, int], shapes: Mapping[str, Sequence[int]]) -> str:
     """What sizes were assumed, and what to type for others."""
-    return f"assumed {_listed(assumed)} for dynamic dimensions; set them with {options(assumed, shapes)}"
+    return f"Assumed {_listed(assumed)} for dynamic dimensions; set them with {options(assumed, shapes)}"
 
 
 def _listed(assumed: Mapping[str, int]) -> str:
@@ -108,45 +141,147 @@ def options(assumed: Mapping[str, int], shapes: Mapping[str, Sequence[int]]) -> 
 class Example(NamedTuple):
     """Sizes, and what a trace makes of them."""
 
-    shapes: dict[str, tuple[int, ...]]
+    shapes: Shapes
     assumed: Assignment
     """The sizes among them that nobody gave."""
     trace: Trace
     doubtful: frozenset[tuple[str, str]] = frozenset()
     """The labels and texts of its faults that other sizes do not have: none of those tried has none."""
 
+    @property
+    def faults(self) -> frozenset[tuple[str, str]]:
+        """The labels and texts of the rules that it breaks."""
+        return frozenset((record.label, str(_refusal(record))) for record in self.trace.records if _is_faulty(record))
 
-def find_example(
-    candidates: Iterable[tuple[dict[str, tuple[int, ...]], Assignment]],
-    trace: Callable[[dict[str, tuple[int, ...]]], Trace],
-) -> Example:
-    """The first candidate without a fault, or the one with fewest; a fault of every candidate is the model's own."""
-    found: list[tuple[frozenset[tuple[str, str]], Example]] = []
-    for shapes, assumed in candidates:
+    @property
+    def reached(self) -> int:
+        """How many nodes come before the first that breaks a rule."""
+        records = self.trace.records
+        return next((k for k, record in enumerate(records) if _is_faulty(record)), len(records))
+
+
+def _is_faulty(record: Record) -> bool:
+    return record.refusal is not None and record.refusal.why is Why.RULE
+
+
+def _refusal(record: Record) -> DmlError | None:
+    return None if record.refusal is None else record.refusal.error
+
+
+def find_example(examples: Examples, trace: Callable[[Shapes], Trace]) -> Example:
+    """The first sizes without a fault, or those with fewest; a fault of all that were tried is the model's own."""
+    found: list[Example] = []
+    for assumed in examples.assignments():
+        shapes = examples.fill(assumed)
         try:
             example = Example(shapes, assumed, trace(shapes))
         except DmlError:
             if not found:
                 raise
             continue
-        faults = frozenset(
-            (record.label, str(record.refusal.error))
-            for record in example.trace.records
-            if record.refusal is not None and record.refusal.why is Why.RULE
-        )
-        if not faults:
+        if not example.faults:
             return example
-        found.append((faults, example))
-        if len(found) == 2 and faults == found[0][0]:
-            break  # of sizes that all differ: it is not they
-    least, best = min(found, key=lambda one: len(one[0]))
-    return best._replace(doubtful=least - frozenset.intersection(*(faults for faults, _ in found)))
+        found.append(example)
+        if len(found) == 2 and example.faults == found[0].faults:
+            break  # of sizes that all differ: these are not the ones to try
+    if found[0].assumed:  # with none there is nothing to look for
+        found += _solved(examples, trace, max(found, key=lambda one: (one.reached, -len(one.faults))))
+    best = min(found, key=lambda one: len(one.faults))
+    return best._replace(doubtful=best.faults - frozenset.intersection(*(one.faults for one in found)))
+
+
+# Sizes that nodes ask for
+
+
+_MOST_TRACES = 24
+"""How often a model is traced for it: each size that a node asks for takes one or two."""
+_MOST_TRIED = 6
+"""Of what was found last for a node, which its fault is likely to come of."""
+_LONGEST = 65_536
+_WIDEST = 96
+"""The sizes up to which all are tried: of one, and of two at a time."""
+
+
+def _solved(examples: Examples, trace: Callable[[Shapes], Trace], start: Example) -> list[Example]:
+    """The sizes that nodes ask for, one after the other, as far as that led."""
+    made: list[Example] = []
+    best, has_improved = start, True
+    while has_improved and len(made) < _MOST_TRACES:
+        has_improved = False
+        for assumed in _asked_for(examples, trace, best):
+            shapes = examples.fill(assumed)
+            try:
+                made.append(example := Example(shapes, assumed, trace(shapes)))
+            except DmlError:
+                continue
+            if not example.faults:
+                return made
+            if example.reached > best.reached:
+                best, has_improved = example, True
+                break
+            if len(made) >= _MOST_TRACES:
+                break
+    return made
+
+
+def _asked_for(examples: Examples, trace: Callable[[Shapes], Trace], example: Example) -> Iterator[Assignment]:
+    """Sizes with which the first node that breaks a rule may not break it, those before it going on as they do."""
+    tape = Tape()
+    names = list(example.assumed)
+    symbols = {name: tape.open(size) for name, size in example.assumed.items()}
+    try:
+        with tape.recording():
+            records = trace(examples.fill(symbols)).records  # type: ignore[arg-type]  # as good as numbers
+    except DmlError:
+        return
+    faulty = next((k for k, record in enumerate(records) if _is_faulty(record)), None)
+    if faulty is None:
+        return
+    before = records[faulty - 1].taped if faulty else 0
+    path = tape.findings(0, before)
+    for finding in tape.findings(before, records[faulty].taped)[: -_MOST_TRIED - 1 : -1]:
+        yield from _turned(examples, tape, finding, path, [example.assumed[name] for name in names], names)
+
+
+def _turned(
+    examples: Examples, tape: Tape, finding: Finding, path: Sequence[Finding], now: Sequence[int], names: Sequence[str]
+) -> Iterator[Assignment]:
+    """The first sizes of which the opposite is found, and for the nodes before the same as now."""
+    asked, holds = tape.condition(finding._replace(is_so=not finding.is_so))
+    _, goes_on = tape.condition(*path)
+    free = [number for number in asked if not examples.is_batch(names[number])]
+    first: list[int] | None = None
+    for sizes in _varied(now, free, sorted(asked)):
+        try:
+            if not holds(*sizes):
+                continue
+            first = first or sizes
+            if goes_on(*sizes):
+                yield dict(zip(names, sizes, strict=True))
+                return
+        except ArithmeticError:
+            continue
+    if first is not None:  # a size that NumPy was told is no other, as the tape has it, and may be another all the same
+        yield dict(zip(names, first, strict=True))
+
+
+def _varied(now: Sequence[int], free: Sequence[int], every: Sequence[int]) -> Iterator[list[int]]:
+    """Sizes of which some are others: those but batches as one, each of them, and two of them; batches of 1 first."""
+    groups = [group for group in (free, *([k] for k in reversed(free))) if group]
+    groups += [[k] for k in every if k not in free]
+    one = [size if k in free else 1 for k, size in enumerate(now)]
+    for group, base in itertools.product(groups, [one] if one == now else [one, now]):
+        for size in range(1, _LONGEST + 1):
+            yield [size if k in group else other for k, other in enumerate(base)]
+    for pair in itertools.combinations(every, 2):
+        for two in sorted(itertools.product(range(1, _WIDEST + 1), repeat=2), key=math.prod):
+            yield [two[pair.index(k)] if k in pair else other for k, other in enumerate(now)]
 
 
 def refuse_doubtful(subject: str, example: Example) -> DynamicSizesError:
     """The error of a model whose sizes must be given."""
-    rule = "the sizes of its dynamic dimensions must be given: with those that were tried nodes do not fit together"
+    rule = "no sizes were found for its dynamic dimensions with which its nodes fit together"
     label, why = min(example.doubtful)
-    found = f"{label} refuses {_listed(example.assumed)}: {why}"
-    way_out = f"give those that it is made for, as in {options(example.assumed, example.shapes)}"
+    found = f"with {_listed(example.assumed)} {why if why.startswith(label) else f'{label}: {why}'}"
+    way_out = f"pass those that it is made for in place of these: {options(example.assumed, example.shapes)}"
     return DynamicSizesError(subject, Fault(field="shapes", rule=rule, found=found, way_out=way_out))

@@ -303,10 +303,9 @@ class Model(Shown):
         known = self._binder.bind({name: array.shape for name, array in given.items()})
         binder = Binder(self.name, self._declared, {**self._given, **known})
         names = list(dict.fromkeys([*self._required, *given]))
-        candidates = iter(binder.examples(names, self._source.model.metadata_props))
-        first = next(candidates)
-        if not first[1]:
-            return first
+        examples = binder.examples(names, self._source.model.metadata_props)
+        if not (first := next(examples.assignments())):
+            return examples.fill(first), first
         values = {
             name: take_value(array, self.inputs[name], HOST)
             for name, array in given.items()
@@ -314,7 +313,7 @@ class Model(Shown):
         }
         foreign = {name for name, info in self._declared.items() if isinstance(info.element, ForeignType)}
         example = find_example(
-            itertools.chain([first], candidates),
+            examples,
             lambda shapes: trace_all(
                 self._source,
                 {name: shape for name, shape in shapes.items() if name not in foreign},

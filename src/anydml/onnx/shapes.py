@@ -12,11 +12,11 @@ from anydml.arrays.view import describe
 from anydml.core.enum_parsing import suggest
 from anydml.core.errors import BindingError, DescriptionError, Fault, ModelError, printable, show
 from anydml.core.parse import read_int, read_ints
-from anydml.onnx.example_sizes import assignments, told
+from anydml.onnx.example_sizes import Examples, told
 from anydml.onnx.lower.tracer import MOST_FOLDED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from anydml.onnx.checks import TensorInfo
     from anydml.onnx.ir import Size
@@ -70,10 +70,8 @@ class Binder:
                     found.setdefault(size, set()).add(number)
         self._sizes |= {size: several.pop() for size, several in found.items() if len(several) == 1}
 
-    def examples(
-        self, names: Sequence[str], metadata: Mapping[str, str]
-    ) -> Iterator[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
-        """A shape for each of these inputs, and what sizes that nobody bound are in it; likely ones first."""
+    def examples(self, names: Sequence[str], metadata: Mapping[str, str]) -> Examples:
+        """A shape for each of these inputs, and numbers for what sizes in them nobody bound."""
         resolved = dict[str, tuple[int | str, ...]]()
         for name in names:
             sizes = self._resolved(name)
@@ -83,11 +81,7 @@ class Binder:
                     self._subject, Fault(field=name, rule=rule, way_out=f"such as {printable(name)}=2,3")
                 )
             resolved[name] = sizes
-        for found in assignments(list(resolved.values()), metadata):
-            yield (
-                {name: tuple(found[n] if isinstance(n, str) else n for n in sizes) for name, sizes in resolved.items()},
-                found,
-            )
+        return Examples(resolved, metadata)
 
     def resolve(self, shape: Sequence[Size] | None) -> tuple[Size, ...] | None:
         """A declared shape with the sizes that are bound."""

@@ -58,6 +58,8 @@ class Record:
     """How many branches it lies within; theirs come before the record of their If."""
     makes: Mapping[str, TensorInfo | None] = field(default_factory=dict)
     """By the names of its outputs; None for one that is not known."""
+    taped: int = 0
+    """Where the tape was that is on, after it: what was found of symbolic sizes for it lies before."""
 
 
 @dataclass(slots=True)
@@ -223,7 +225,8 @@ class _Walk:
             name: None if value is None else TensorInfo(name, value.element, value.shape)
             for name, value in zip(node.output, made, strict=False)
         }
-        self.records.append(Record(*what, self._depth, makes))
+        tape = tape_on()
+        self.records.append(Record(*what, self._depth, makes, 0 if tape is None else tape.length))
 
     def _inline(self, graph: Graph, name: str) -> list[Value | None]:
         """The results of a branch, whose nodes are part of the model's graph; `name` is the branch's."""

@@ -115,7 +115,8 @@ def _made_up(source: Source, given: dict[str, Any], shapes: Any, seed: int) -> d
     names = [name for name in infos if name not in given]
     indices = {name: 2 for node in graph.node for name in node.input[1:]}
     try:
-        sizes, _ = next(binder.examples(names, {}))
+        examples = binder.examples(names, {})
+        sizes = examples.fill(next(examples.assignments()))
         made = make_up({name: infos[name] for name in names}, sizes, indices, seed, source.beside.limit.left)
     except DmlError:  # too large, or of any shape
         return None

@@ -26,7 +26,7 @@ from anydml.core.memory import HOST, word_bytes
 from anydml.onnx.arguments import memory_told, take
 from anydml.onnx.checks import TensorInfo, check_names, element_of, ends_table, is_host_type
 from anydml.onnx.checks import describe as describe_output
-from anydml.onnx.example_sizes import find_example, refuse_doubtful
+from anydml.onnx.example_sizes import Examples, find_example, refuse_doubtful
 from anydml.onnx.lower.refusals import Why
 from anydml.onnx.lower.trace import trace_all
 from anydml.onnx.partition.control_flow import told
@@ -255,20 +255,23 @@ def _check(
         _examples(source, infos, shapes, arrays), lambda each: trace_all(source, each, small, device)
     )
     bound, found = example.shapes, example.trace
-    nodes = tuple(
-        replace(
-            _judge(
-                record,
-                level,
-                bound,
-                told(record.node, source.opset),
-                may_be_hosted=takes(record.node),
-                doubtful=example.doubtful,
-            ),
-            makes=record.makes,
+    judged: list[NodeReport] = []
+    fates: dict[str, str] = {}
+    for record in found.records:
+        flow, earlier = told(record.node, source.opset), _earlier(record, fates)
+        one = _judge(
+            record,
+            level,
+            bound,
+            flow,
+            may_be_hosted=takes(record.node),
+            doubtful=example.doubtful,
+            earlier=earlier,
         )
-        for record in found.records
-    )
+        judged.append(replace(one, makes=record.makes))
+        if fate := _fate(one, record, example.doubtful, earlier):
+            fates |= dict.fromkeys(record.node.makes, fate)
+    nodes = tuple(judged)
     if any(node.error is not None for node in nodes) and (differing := Binder(source.name, infos, {}).differing(bound)):
         faults = [BindingError(source.name, differing), *faults]  # the likely reason
     outputs = {name: _output(name, value, source) for name, value in found.outputs.items()}
@@ -330,12 +333,33 @@ def _examples(
     infos: Mapping[str, TensorInfo],
     given: Mapping[str, int | Sequence[int]],
     arrays: Mapping[str, np.ndarray[Any, Any]],
-) -> Iterator[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
-    """Shapes for all inputs, and the sizes assumed in them, likely ones first."""
+) -> Examples:
+    """Shapes for all inputs, and numbers for the sizes in them that nobody gave."""
     shapes = Binder(source.name, infos, given).bind({name: array.shape for name, array in arrays.items()})
     binder = Binder(source.name, infos, {**given, **shapes})
     names = [name for name, info in infos.items() if name in arrays or not info.is_optional]
     return binder.examples(names, source.model.metadata_props)
+
+
+_FAILED, _UNDETERMINED, _AT_RUN = "failed above", "is undetermined", "is known at a run alone"
+"""What may become of a node, for those that read what it makes."""
+
+
+def _earlier(record: Record, fates: Mapping[str, str]) -> str:
+    """The fate of what a node reads: a failure before all."""
+    found = {fates[name] for name in record.node.reads if name in fates}
+    return next((fate for fate in (_FAILED, _UNDETERMINED, _AT_RUN) if fate in found), _FAILED)
+
+
+def _fate(node: NodeReport, record: Record, doubtful: frozenset[tuple[str, str]], earlier: str) -> str:
+    """What became of a node; nothing where all is known."""
+    if node.error is not None:
+        return _FAILED
+    if node.is_known or record.refusal is None:
+        return "" if node.is_known else _AT_RUN
+    if record.refusal.why is Why.EARLIER:
+        return earlier
+    return _UNDETERMINED if (record.label, str(record.refusal.error)) in doubtful else _AT_RUN
 
 
 def _judge(
@@ -346,6 +370,7 @@ def _judge(
     *,
     may_be_hosted: bool,
     doubtful: frozenset[tuple[str, str]],
+    earlier: str,
 ) -> NodeReport:
     refusal, note, is_known, is_hosted = record.refusal, record.note, True, False
     error = None if refusal is None else refusal.error
@@ -358,7 +383,8 @@ def _judge(
             note = f"known at a run: depends on the values of {names}{f'; {flow}' if flow else ''}"
             error, is_known = None, False
     elif refusal is not None and refusal.why is Why.EARLIER:
-        error, note, is_known = None, "skipped: depends on a node above that failed or is undetermined", False
+        note = f"skipped: depends on a node that {earlier}"
+        error, is_known = None, False
     elif error is not None and (record.label, str(error)) in doubtful:
         note = f"undetermined with the sizes assumed: {error.faults[0].rule}"
         error, is_known = None, False
