@@ -264,6 +264,39 @@ def test_a_profile_of_a_model(engine: str, tmp_path: Path) -> None:
     assert program("run", path, "--profile", tmp_path / "no" / "p.json").exit_code == 2
 
 
+def test_a_profile_is_sorted_and_summed(tmp_path: Path) -> None:
+    nodes = [
+        node("Conv", "x w", "a", name="window", strides=[1, 1]),
+        node("CumSum", "a axis", "b", name="sums"),
+        node("CumSum", "b axis", "c", name="more sums"),
+        node("Softmax", "c", "y", name="shares"),
+    ]
+    constants = {"w": np.ones((4, 2, 5, 5), np.float32), "axis": np.array(2)}
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model(nodes, {"x": ("float32", [1, 2, 40, 40])}, "y", constants).SerializeToString())
+    loaded = front.load(path, device="cpu")
+    found, picture = loaded.profile({"x": np.ones((1, 2, 40, 40), np.float32)}, runs=2), loaded.explain()
+
+    told = [one.work.bytes for one in found.passes]
+    assert told == [one.bytes_moved for one in picture.after]  # a window's elements count once in both
+    lines = str(found).splitlines()
+    numbers = [int(line.split()[0]) - 1 for line in lines[1 : 1 + len(told)]]
+    assert numbers == sorted(range(len(told)), key=lambda number: -found.passes[number].seconds)
+    for totals in (found.by_kind, found.by_route):
+        assert sum(one.passes for one in totals) == len(told)
+        assert sum(one.seconds for one in totals) == pytest.approx(sum(one.seconds for one in found.passes))
+        assert [one.seconds for one in totals] == sorted((one.seconds for one in totals), reverse=True)
+    assert {one.name: one.passes for one in found.by_kind}["CumSum"] == 2
+    assert [one.route for one in found.passes] == [one.route for one in loaded.schedules]
+    assert f"{len(told) - 1} more passes" in found.table(1)
+
+    printed = program("run", path, "--profile", "--top", 1).stdout
+    assert f"{len(told) - 1} more passes" in printed
+    assert "by node type" in printed
+    assert "by route" in printed
+    assert program("run", path, "--top", 1).exit_code == 2
+
+
 def test_a_profile_of_a_dxdispatch_model() -> None:
     result = program("run", "examples/models/slice.json", "-i", 3, "--profile")
     assert result.exit_code == 0, result.output

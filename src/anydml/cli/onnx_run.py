@@ -45,6 +45,7 @@ def run_onnx(
     *,
     shows: bool = False,
     profile: str | None = None,
+    top: int | None = None,
     as_json: bool = False,
 ) -> None:
     """Load, run as often as asked, show the outputs, and write them where a folder is given."""
@@ -90,7 +91,7 @@ def run_onnx(
         for name, file in zip(outputs, _write(outputs, output_path), strict=True) if output_path is not None else ():
             click.echo(f"Output '{printable(name)}' written to '{printable(file)}'")
     if profile is not None:
-        tell_profile(model.profile(inputs, runs=len(samples.milliseconds)), profile, is_quiet=as_json)
+        tell_profile(model.profile(inputs, runs=len(samples.milliseconds)), profile, top=top, is_quiet=as_json)
 
 
 def _show_run(model: Any, outputs: Mapping[str, Any], samples: Samples, loaded: float, grown: int | None) -> None:

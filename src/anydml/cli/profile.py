@@ -32,8 +32,17 @@ profile_option = click.option(
 )
 
 
-def check_profile(model: Path, path: str, *, as_json: bool) -> None:
+top_option = click.option(
+    "--top", type=click.IntRange(1), metavar="N", help="Of a profile that is printed, the N slowest passes."
+)
+
+
+def check_profile(model: Path, path: str | None, top: int | None, *, as_json: bool) -> None:
     """Refuse a file that cannot be meant, before anything runs."""
+    if top is not None and path != _TABLE:
+        raise click.UsageError("--top is for a profile that is printed: give --profile without a file.")
+    if path is None:
+        return
     if path == _TABLE:
         if as_json:
             raise click.UsageError("--json and --profile both write to stdout; give --profile a file.")
@@ -44,10 +53,10 @@ def check_profile(model: Path, path: str, *, as_json: bool) -> None:
     keep_model(model, profile=path)
 
 
-def tell_profile(found: Profile, path: str, *, is_quiet: bool = False) -> None:
+def tell_profile(found: Profile, path: str, *, top: int | None = None, is_quiet: bool = False) -> None:
     """Print a profile, or write it in the form that the file's name asks for."""
     if path == _TABLE:
-        click.echo(str(found))
+        click.echo(found.table(top))
         return
     write = next(kind for ending, kind in _KINDS.items() if path.lower().endswith(ending))
     write_text(path, write(found), "--profile")

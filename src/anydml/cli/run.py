@@ -20,7 +20,7 @@ from anydml.cli.onnx_inputs import (
     strict_option,
 )
 from anydml.cli.onnx_run import run_onnx
-from anydml.cli.profile import check_profile, profile_option, tell_profile, watch_run
+from anydml.cli.profile import check_profile, profile_option, tell_profile, top_option, watch_run
 from anydml.cli.progress import is_shown, make_bar
 from anydml.cli.run_json import JsonListener
 from anydml.cli.types import ENGINE, LEVEL, SIZE, printable
@@ -361,6 +361,7 @@ _TARGET = click.Path(file_okay=False, path_type=Path)
 @seed_option
 @disable_passes_option
 @profile_option
+@top_option
 @click.pass_context
 def run(
     ctx: click.Context,
@@ -388,6 +389,7 @@ def run(
     seed: int | None,
     disable_passes: tuple[str, ...],
     profile: str | None,
+    top: int | None,
     **timing: Any,
 ) -> None:
     """Run a DxDispatch or ONNX model.
@@ -395,8 +397,9 @@ def run(
     Of a DxDispatch model the operators are dispatched, resources printed and files written.
 
     An ONNX model, *.onnx, takes its inputs from files, or makes them up from a seed; with --output_path its outputs
-    are written there, an .npy each. --profile shows the time of each pass, and the nodes that it carries out; in a file
-    that is JSON, *.json, a line of time for chrome://tracing and Perfetto, *.trace.json, or the table, *.txt.
+    are written there, an .npy each. --profile shows the time of each pass, the slowest first, the nodes that it
+    carries out, and sums by node type and by route; in a file that is JSON, *.json, a line of time for
+    chrome://tracing and Perfetto, *.trace.json, or the table, *.txt.
 
     The files that a model names are read and written inside its own folder only, unless options say otherwise, and
     are written once every command has gone well.
@@ -404,7 +407,7 @@ def run(
     \b
     Example:
       anydml run examples/models/slice.json -i 100
-      anydml run examples/models/crop.onnx --shape batch=4 --seed 7 --profile
+      anydml run examples/models/crop.onnx --shape batch=4 --seed 7 --profile --top 5
     """
     open_output()
     if (model is None) == (named is None):
@@ -415,8 +418,7 @@ def run(
         what = "stdin has no folder to read and write in" if str(model) == "-" else f"{show(str(model))} is a folder"
         message = f"{what}: run takes the file of one model. `anydml check` takes stdin and folders."
         raise click.BadParameter(message, param_hint="'MODEL'")
-    if profile is not None:
-        check_profile(model, profile, as_json=as_json)
+    check_profile(model, profile, top, as_json=as_json)
     if threads is not None:
         set_num_threads(threads)
     times, engine, sizes = Timing(**timing), engine or adapter, (*sizes, *overrides, *bound)
@@ -425,7 +427,16 @@ def run(
         given = Given(inputs, sizes, seed, max_memory, strict, disable_passes)
         level = level or FeatureLevel.highest()
         run_onnx(
-            model, given, engine, level, times, output_path, shows=shows_bindings, profile=profile, as_json=as_json
+            model,
+            given,
+            engine,
+            level,
+            times,
+            output_path,
+            shows=shows_bindings,
+            profile=profile,
+            top=top,
+            as_json=as_json,
         )
         return
     refuse_options(ctx, "a DxDispatch model", "inputs", "seed", "shows_bindings", "strict", "disable_passes")
@@ -449,4 +460,4 @@ def run(
         if profile is None:
             run_all()
         else:
-            tell_profile(watch_run(engine, run_all), profile, is_quiet=as_json)
+            tell_profile(watch_run(engine, run_all), profile, top=top, is_quiet=as_json)

@@ -15,6 +15,7 @@ from anydml.graph.lower import lower
 from anydml.graph.optimise import rewrite
 from anydml.graph.recipe import Recipe
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names, used_nodes
+from anydml.ir.cost import work_of
 from anydml.ir.views import View, trace
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def _name(store: str, known: Mapping[str, tuple[str, TensorDesc | None]]) -> str
 def _pass(step: Step, layouts: Mapping[str, View], names: Mapping[str, str]) -> Pass:
     reads = tuple(dict.fromkeys(view.tensor for view in step.sources))
     writes = tuple(target.tensor for target in step.targets)
-    return Pass(step.nodes, word_step(step, layouts, names), reads, writes, step.bytes_moved)
+    return Pass(step.nodes, word_step(step, layouts, names), reads, writes, work_of(step.primitive).bytes)
 
 
 def _places(step: Step) -> tuple[View, ...]:

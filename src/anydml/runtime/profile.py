@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 import time
+from collections import defaultdict
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +25,7 @@ from anydml.runtime.device import device_named
 from anydml.runtime.profiler_hook import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from anydml.ir.cost import Work
     from anydml.operators import OperatorDesc
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 _LONGEST = 60
 """Of the nodes in a table's row."""
 
+_KIND = re.compile(r"\((\w+)\)$")
+"""The node type in the label of an ONNX model's node."""
 _HEADS = ("pass", "ms", "of time", "calls", "moves", "GB/s", "GFLOP", "GFLOP/s", "of peak", "nodes")
 
 
@@ -49,6 +53,14 @@ class PassTime:
     """Of all calls together."""
     peak: Peak | None
     """The most that the device does; None for a pass on the host."""
+    route: str = ""
+    """The row of the engine's decision table that it takes."""
+
+    @property
+    def kind(self) -> str:
+        """The types of its nodes, each once: what is fused has one time."""
+        kinds = (found[1] if (found := _KIND.search(node)) is not None else node for node in self.nodes)
+        return ", ".join(dict.fromkeys(kinds))
 
     @property
     def where(self) -> str:
@@ -66,6 +78,14 @@ class PassTime:
     def share(self) -> float:
         """The larger of the two: how near it comes to what the device can do."""
         return max(self.shares)
+
+
+class Total(NamedTuple):
+    """Passes that have something in common."""
+
+    name: str
+    passes: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
@@ -86,6 +106,7 @@ class Profile(Shown):
     def of(cls, recorder: Recorder, device: Device) -> Profile:
         """The profile of a recorder; the device is measured where it was not before."""
         passes: list[PassTime] = []
+        routes = recorder.routes()
         numbers: dict[int, int] = {}
         for number, one in enumerate(recorder.passes):
             if not one.calls:  # what ran before the model was cut otherwise
@@ -93,7 +114,7 @@ class Profile(Shown):
             numbers[number] = len(passes)
             peak = None if one.data_type is None else peak_of(device, one.data_type)
             work = type(one.work)(*(each * one.calls for each in one.work))
-            passes.append(PassTime(one.nodes, median(one.seconds), one.calls, work, peak))
+            passes.append(PassTime(one.nodes, median(one.seconds), one.calls, work, peak, routes[number]))
         spans = tuple(span._replace(number=numbers[span.number]) for span in recorder.spans)
         return cls(device.name, len(recorder.runs), median(recorder.runs), peak_of(device), tuple(passes), spans)
 
@@ -111,13 +132,37 @@ class Profile(Shown):
             "between_milliseconds": self.between * 1000,
             "peak": {"bytes_per_second": self.peak.bytes, "flops_per_second": self.peak.flops},
             "passes": [self._pass(one) for one in self.passes],
+            "by_node_type": self._sums(self.by_kind),
+            "by_route": self._sums(self.by_route),
         }
+
+    @staticmethod
+    def _sums(totals: Sequence[Total]) -> list[dict[str, Any]]:
+        return [{"name": one.name, "passes": one.passes, "milliseconds": one.seconds * 1000} for one in totals]
+
+    @property
+    def by_kind(self) -> tuple[Total, ...]:
+        """The time of each node type, or of those that are fused; most first."""
+        return self._totals(lambda one: one.kind)
+
+    @property
+    def by_route(self) -> tuple[Total, ...]:
+        """The time of each route; most first."""
+        return self._totals(lambda one: one.route)
+
+    def _totals(self, name: Callable[[PassTime], str]) -> tuple[Total, ...]:
+        groups: defaultdict[str, list[PassTime]] = defaultdict(list)
+        for one in self.passes:
+            groups[name(one)].append(one)
+        totals = (Total(what, len(several), sum(one.seconds for one in several)) for what, several in groups.items())
+        return tuple(sorted(totals, key=lambda total: -total.seconds))
 
     def _pass(self, one: PassTime) -> dict[str, Any]:
         memory, arithmetic = one.shares
         return {
             "nodes": list(one.nodes),
             "where": one.where,
+            "route": one.route,
             "calls": one.calls,
             "milliseconds": one.seconds * 1000,
             "share_of_time": one.seconds / self.seconds if self.seconds else 0.0,
@@ -148,16 +193,47 @@ class Profile(Shown):
         return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}) + "\n"
 
     def __str__(self) -> str:
-        rows = [self._row(number, one) for number, one in enumerate(self.passes)]
+        return self.table()
+
+    def table(self, top: int | None = None) -> str:
+        """The passes as text, the slowest first, of which `top` are shown; then sums by node type and by route.
+
+        Passes have the numbers that `explain()` gives them.
+        """
+        shown = self._slowest()[:top]
+        rows = [self._row(number, self.passes[number]) for number in shown]
+        left = [one for number, one in enumerate(self.passes) if number not in shown]
+        seconds = sum(one.seconds for one in left)
+        more = ("", f"{seconds * 1000:.4f}", _percent(seconds, self.seconds), *[""] * 6, f"{len(left)} more passes")
         between = ("", f"{self.between * 1000:.4f}", _percent(self.between, self.seconds), *[""] * 6, "between passes")
         whole = ("", f"{self.seconds * 1000:.4f}", "", "", *[""] * 5, f"a run, the median of {self.runs}")
-        return "\n".join([*_table([_HEADS, *rows, between, whole]), self._peak()])
+        rows += [*([more] if left else []), between, whole]
+        lines = list(_table([_HEADS, *rows]))
+        for head, totals in (("by node type", self.by_kind), ("by route", self.by_route)):
+            if len(totals) > 1:
+                sums = [
+                    (
+                        f"{one.seconds * 1000:.4f}",
+                        _percent(one.seconds, self.seconds),
+                        str(one.passes),
+                        _short(one.name),
+                    )
+                    for one in totals[:top]
+                ]
+                lines += ["", *_table([("ms", "of time", "passes", head), *sums])]
+        return "\n".join([*lines, "", self._peak()])
+
+    def _slowest(self) -> list[int]:
+        return sorted(range(len(self.passes)), key=lambda number: -self.passes[number].seconds)
 
     def _shown(self) -> Iterator[str | Table]:
         between = f"{self.between * 1000:.4g} ms between passes"
         yield f"{self.seconds * 1000:.4g} ms a run on {self.device}, the median of {self.runs}; {between}"
-        slowest = sorted(range(len(self.passes)), key=lambda number: -self.passes[number].seconds)
-        yield Table("the slowest pass first", _HEADS, [self._row(number, self.passes[number]) for number in slowest])
+        rows = [self._row(number, self.passes[number]) for number in self._slowest()]
+        yield Table("the slowest pass first", _HEADS, rows)
+        for head, totals in (("by node type", self.by_kind), ("by route", self.by_route)):
+            told = [(one.name, str(one.passes), f"{one.seconds * 1000:.4g}") for one in totals]
+            yield Table(head, ("name", "passes", "ms"), told)
         yield self._peak()
 
     def _peak(self) -> str:
@@ -165,7 +241,7 @@ class Profile(Shown):
         return f"Peak of {self.device}: {memory} GB/s, {arithmetic} GFLOP/s, measured."
 
     def _row(self, number: int, one: PassTime) -> tuple[str, ...]:
-        first = (str(number), f"{one.seconds * 1000:.4f}", _percent(one.seconds, self.seconds), str(one.calls))
+        first = (str(number + 1), f"{one.seconds * 1000:.4f}", _percent(one.seconds, self.seconds), str(one.calls))
         nodes = _short(", ".join(one.nodes))
         if one.peak is None:
             return (*first, *[""] * 5, f"{nodes}, on the host")

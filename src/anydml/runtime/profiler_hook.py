@@ -88,6 +88,17 @@ class Recorder:
         """Run something on the host, and time it."""
         return self._run(self._number((nodes, -1), nodes, Work(0, 0), None), self._clock.mark_host, run)
 
+    def routes(self) -> list[str]:
+        """For each pass the route of the engine's decision table that it takes; of what runs on the host, that."""
+        found = ["host"] * len(self.passes)
+        schedules: dict[Any, Any] = {}
+        for (compiled, number), place in self._numbers.items():
+            if number >= 0:
+                if compiled not in schedules:
+                    schedules[compiled] = compiled.schedules
+                found[place] = schedules[compiled][number].route
+        return found
+
     def _number(self, key: tuple[Any, int], nodes: tuple[str, ...], work: Work, data_type: DataType | None) -> int:
         if key not in self._numbers:
             self._numbers[key] = len(self.passes)
