@@ -173,14 +173,19 @@ def test_json(crop: Path) -> None:
 
 
 def test_shapes_that_hang_on_an_input(tmp_path: Path) -> None:
-    nodes = [onnx.helper.make_node("Reshape", ["x", "shape"], ["y"], name="form")]
+    nodes = [
+        onnx.helper.make_node("Reshape", ["x", "shape"], ["r"], name="form"),
+        onnx.helper.make_node("Relu", ["r"], ["y"]),
+    ]
     inputs = {"x": (FLOAT, [2, 3]), "shape": (INT64, [1])}
     path = save(tmp_path / "form.onnx", nodes, inputs, {"y": FLOAT})
     assert front.check(path).nodes[0].note == "known at a run: depends on the values of 'shape'"
     assert front.check(path, values={"shape": np.array([6])}).nodes[0].note == "a view, no pass"
-    result = program("run", path)
-    assert result.exit_code == 3
-    assert "input 'shape' must be given: shapes depend on its values" in result.output
+    for command in ("run", "explain", "compare"):
+        result = program(command, path)
+        assert result.exit_code == 2
+        assert "input 'shape' must be given: shapes depend on its values; --input 'shape=…' takes" in result.output
+    assert "1 pass" in program("explain", path, "--input", "shape=[6]").output
     np.save(tmp_path / "shape.npy", np.array([-1]))
     assert "Output 'y': float32[6] " in program("run", path, "--input", f"shape={tmp_path / 'shape.npy'}").output
 

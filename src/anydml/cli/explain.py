@@ -13,7 +13,7 @@ from anydml.cli.describe import describe
 from anydml.cli.disable_passes import disable_passes_params
 from anydml.cli.explain_examples import example_of
 from anydml.cli.files import keep_model, write_text
-from anydml.cli.onnx_inputs import MOST, SIZES, STRICT, Given, is_onnx, tell_assumed
+from anydml.cli.onnx_inputs import INPUTS, MOST, SIZES, STRICT, Given, is_onnx, tell_assumed
 from anydml.cli.options import options_of
 from anydml.cli.showing import checked, draw, show_graph, show_picture
 from anydml.cli.types import ENGINE, LEVEL, OPERATOR, SIZE, list_names, printable
@@ -301,6 +301,7 @@ def _model_command(path: Path) -> click.Command:
 
 def _onnx_command(path: Path) -> click.Command:
     def run(
+        inputs: tuple[str, ...],
         sizes: tuple[str, ...],
         max_memory: int | None,
         strict: bool,
@@ -318,17 +319,21 @@ def _onnx_command(path: Path) -> click.Command:
         name = engine or "cpu" if schedules else "reference"
         device = Device(name, feature_level=feature_level or FeatureLevel.highest())
         options: dict[str, Any] = {"max_memory": max_memory, "strict": strict, "disable_passes": disable_passes}
-        model = load(path, device=device, shapes=Given(sizes=sizes).shapes(), **options)
-        shapes, assumed = model.assume_shapes({})
+        given = Given(inputs, sizes)
+        model = load(path, device=device, shapes=given.shapes(), **options)
+        values = given.arrays(lambda: model.inputs)
+        shapes, assumed = model.assume_shapes(values)
         if assumed:
             tell_assumed(assumed, shapes)
+        picture = model.explain(values)
         if schedules:
             click.echo(model.schedules)
         else:
-            show_graph(model.explain(), svg, html)
+            show_graph(picture, svg, html)
 
     params: list[click.Parameter] = [
         click.Option(["--shape", "sizes"], metavar="NAME=SIZES", multiple=True, help=SIZES),
+        click.Option(["--input", "inputs"], metavar="[NAME=]FILE|NUMBERS", multiple=True, help=INPUTS),
         click.Option(["--max-memory"], type=SIZE, help=MOST),
         click.Option(["--strict"], is_flag=True, help=STRICT),
         *_SCHEDULES,

@@ -8,6 +8,7 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from anydml.arrays import send
@@ -50,7 +51,7 @@ from anydml.onnx.program_cache import Programs
 from anydml.onnx.read import read_model
 from anydml.onnx.shapes import Binder, assumed_told, refuse_large
 from anydml.onnx.signatures import result_types
-from anydml.onnx.tools.random_inputs import index_limits, make_up
+from anydml.onnx.tools.random_inputs import index_limits, make_up, refuse_made_up
 from anydml.runtime.call_cache import NamedCalls
 from anydml.runtime.device import Device, device_named
 from anydml.runtime.schedules import Schedules
@@ -344,37 +345,41 @@ class Model(Shown):
         """
         return Schedules(itertools.chain.from_iterable(graph.schedules for graph in self._compiled()))
 
-    def explain(self) -> GraphPicture:
+    def explain(self, values: Mapping[str, Any] | None = None) -> GraphPicture:
         """The nodes as DirectML's operators, and the passes over memory that they become; dynamic sizes are assumed.
 
-        Of a model in parts it has each of them, and what runs on the host between them. It prints as text; `.svg()`
-        and `.html()` draw it, and a notebook shows it.
+        `values` are arrays of those inputs that shapes or branches depend on. Of a model in parts it has each of them,
+        and what runs on the host between them. It prints as text; `.svg()` and `.html()` draw it, and a notebook shows
+        it.
         """
-        compiled = self._compiled()
+        compiled = self._compiled({} if values is None else hold(values, self.name))
         if self._divided is not None:
             return picture_of(self._divided.parts(), self.name)
         return compiled[0].explain()
 
-    def _compiled(self) -> list[CompiledGraph]:
+    def _compiled(self, given: Mapping[str, Any] = MappingProxyType({})) -> list[CompiledGraph]:
         """The graph, or those of the parts that are compiled, for assumed sizes where none is there yet.
 
         What has run whole is not divided because assumed sizes do not fit together.
         """
-        shapes, assumed = self.assume_shapes({})
+        shapes, assumed = self.assume_shapes(given)
+        values = {name: take_value(array, self.inputs[name], HOST) for name, array in given.items()}
         if self._divided is None:
             with self._lock:
                 ready = [own.compiled for _, own in self._programs.items() if own.compiled is not None]
-                if ready and isinstance(self._programs.find(shapes, {}), Refusal):
+                if ready and isinstance(self._programs.find(shapes, values), Refusal):
                     return ready[-1:]
+        if needed := self.values_needed(shapes, given):
+            raise refuse_made_up(self.name, needed)
         try:
-            program = self._program(shapes, {})
+            program = self._program(shapes, values)
         except ModelError as error:
             raise assumed_told(error, assumed, shapes) from error
         if isinstance(program, Divided):
             if not program.has_run:
                 with contextlib.suppress(DmlError):  # the parts are told whatever they make of numbers made up
-                    infos = {name: self.inputs[name] for name in self._required}
-                    self.run(make_up(infos, shapes, self.index_limits(shapes), 0, self.max_memory))
+                    infos = {name: self.inputs[name] for name in self._required if name not in given}
+                    self.run({**make_up(infos, shapes, self.index_limits(shapes), 0, self.max_memory), **given})
             return list(graphs_of(program.parts()))
         if program.compiled is None:
             rule = "there is nothing to show: every output is known, or is an input"

@@ -160,7 +160,8 @@ def assumed_told(error: ModelError, assumed: Mapping[str, int], shapes: Mapping[
     if not assumed:
         return error
     first, *others = error.faults
-    way_out = "; ".join(filter(None, (first.way_out, told(assumed, shapes))))
+    why = told(assumed, shapes)
+    way_out = "; ".join(filter(None, (first.way_out, why[:1].lower() + why[1:])))
     return type(error)(error.subject, [replace(first, way_out=way_out), *others])
 
 

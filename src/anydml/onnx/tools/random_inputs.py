@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.core.errors import BindingError, Fault, ModelFileError, UnsupportedError, printable, show
+from anydml.core.errors import (
+    BindingError,
+    DynamicSizesError,
+    Fault,
+    ModelFileError,
+    UnsupportedError,
+    printable,
+    show,
+)
 from anydml.core.files import word_reason
 from anydml.core.limits import default_max_memory
 from anydml.core.memory import word_bytes
@@ -151,10 +160,15 @@ def _origins(nodes: Iterable[Node]) -> dict[str, set[str]]:
     return found
 
 
-def refuse_made_up(subject: str, names: Iterable[str]) -> UnsupportedError:
+def refuse_made_up(subject: str, names: Iterable[str]) -> DynamicSizesError:
     """That numbers out of the air are no shapes."""
     faults = [
-        Fault(field=name, rule=f"input '{printable(name)}' must be given: shapes depend on its values", value=name)
+        Fault(
+            field=name,
+            rule=f"input '{printable(name)}' must be given: shapes depend on its values",
+            value=name,
+            way_out=f"--input {shlex.quote(f'{printable(name)}=…')} takes a number, a list such as [2,3] or a file",
+        )
         for name in sorted(names)
     ]
-    return UnsupportedError(subject, faults)
+    return DynamicSizesError(subject, faults)
