@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import anydml.onnx as front
 from anydml.onnx import element_types, library
 from anydml.onnx.program import Program
 from anydml.onnx.tools import compare, random_inputs
-from anydml.onnx.tools.compare import differ
+from anydml.onnx.tools.compare import differ, judge
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +95,61 @@ def test_a_made_up_index_that_lies_outside_says_how_to_give_one(tmp_path: Path) 
         result = program(command, path, "--engine", "reference")
         assert result.exit_code == 1
         assert result.stderr.endswith("made up: x, i; --input NAME=FILE gives one\n")
+
+
+def test_small_numbers_are_judged_by_the_scale_of_their_tensor() -> None:
+    theirs = np.array([1000, 1e-3, -20], np.float32)
+    assert differ("y", theirs + np.array([0, 1e-3, 0], "f4"), theirs, 1e-3, 1e-7).agrees  # a millionth of the largest
+    assert not differ("y", theirs + np.array([0, 0.1, 0], "f4"), theirs, 1e-3, 1e-7).agrees
+    assert not differ("y", theirs + np.array([0, 1e-3, 0], "f4"), theirs, 0, 0).agrees
+
+
+def test_float64_decides_where_two_do_not_agree() -> None:
+    exact = np.array([1.0, 2, 4])
+    mine, theirs = np.array([1, 2.01, 4], np.float32), np.array([1, 1.98, 4], np.float32)
+    found = differ("y", mine, theirs, 1e-3, 1e-7)
+    assert not found.agrees
+    better = judge(found, mine, theirs, exact, 1e-3)
+    assert better.agrees
+    assert better.errors == pytest.approx((0.0025, 0.005), rel=1e-4)
+    assert "anydml's error is 0.0025 of the largest number, ONNX Runtime's 0.005" in str(better)
+    assert not judge(differ("y", mine, exact.astype("f4"), 1e-3, 0), mine, exact.astype("f4"), exact, 1e-3).agrees
+    broken = np.array([1, np.nan, 4], np.float32)
+    assert not judge(differ("y", broken, theirs, 1e-3, 0), broken, theirs, exact, 1e-3).agrees
+
+
+def test_a_comparison_asks_float64(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the other side is wrong, and where this one is."""
+    node = onnx.helper.make_node
+    nodes = [
+        node("Constant", [], ["k"], value=onnx.numpy_helper.from_array(np.array([3], np.float32))),
+        node("Mul", ["x", "k"], ["m"], name="times"),
+        node("Cast", ["m"], ["c"], to=FLOAT),
+        node("Add", ["c", "b"], ["y"], name="plus"),
+    ]
+    path = save(tmp_path / "sum.onnx", nodes, {"x": (FLOAT, [4])}, {"y": FLOAT}, {"b": np.ones(4, np.float32)})
+    inputs = {"x": np.arange(4, dtype=np.float32)}
+    right = inputs["x"] * 3 + 1
+
+    def made_here(y: Any) -> dict[str, Any]:
+        return {"k": np.array([3], np.float32), "m": inputs["x"] * 3, "c": inputs["x"] * 3, "y": y}
+
+    def ask(theirs: Any) -> Any:
+        made = made_here(theirs)
+        monkeypatch.setattr(
+            compare, "run_onnxruntime", lambda _, __, names, **___: {name: made[name] for name in names}
+        )
+        return front.compare(path, inputs)
+
+    assert ask(right)
+    found = ask(right * np.float32(1.1))
+    assert not found
+    assert found.outputs[0].errors[0] == 0 < found.outputs[0].errors[1]
+    assert "ONNX Runtime is off: anydml's error is 0 of the largest number" in str(found)
+    wrong, made = made_here(right * np.float32(1.2)), made_here(right)
+    monkeypatch.setattr(compare, "load", lambda *_, **__: SimpleNamespace(run=lambda _: wrong, inputs={}))
+    monkeypatch.setattr(compare, "run_onnxruntime", lambda _, __, names, **___: {name: made[name] for name in names})
+    assert "anydml is off" in str(front.compare(path, inputs))
 
 
 def test_inputs_that_are_too_large_to_be_made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

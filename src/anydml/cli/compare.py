@@ -1,4 +1,4 @@
-"""`anydml compare MODEL.onnx`: here and on another side, and where the two first differ."""
+"""`anydml compare MODEL.onnx`: by anydml and by ONNX Runtime, and where the two first differ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from anydml.onnx import Comparison, Difference, NodeComparison
 
-_SIDES = {"onnxruntime": "ONNX Runtime", "reference": "the reference engine"}
+_SIDES = ("onnxruntime", "reference")
 
 
 class _Tolerance(click.FloatRange):
@@ -50,10 +50,10 @@ _NUMBER = _Tolerance(0)
 @click.option("--rtol", type=_NUMBER, default=1e-3, show_default=True, help="Floats may differ by this share.")
 @click.option("--atol", type=_NUMBER, default=1e-7, show_default=True, help="And by this much.")
 @click.option(
-    "--against", type=click.Choice(list(_SIDES)), default="onnxruntime", show_default=True, help="The other side."
+    "--against", type=click.Choice(_SIDES), default="onnxruntime", show_default=True, help="What to compare with."
 )
 @click.option("--all", "every", is_flag=True, help="Compare the outputs of every node.")
-@click.option("--alone", is_flag=True, help="And run each node on the other side's tensors: is it off by itself?")
+@click.option("--alone", is_flag=True, help="And run each node on the tensors of the other: is it off by itself?")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 @click.pass_context
 def compare(
@@ -74,11 +74,13 @@ def compare(
 ) -> None:
     """Find where an ONNX model differs from ONNX Runtime.
 
-    The model runs here and there, and the first node where they differ is found.
+    Both run the model, and the first node where they differ is found.
 
-    Whole numbers must be equal, floats close. --all shows how far off each node is, its nodes being run as they are,
-    and --alone which are off by themselves: the others only pass an error on. Exit status: 0 they agree; 1 they do
-    not, or the model is at fault; 2 a file cannot be used; 3 it needs a part that is not built or not installed.
+    Whole numbers must be equal. Floats must be close for their own size or for the largest of their tensor; where they
+    are not, both are held against float64, and differ only where one of them is much further from that. --all shows
+    how far off each node is, its nodes being run as they are, and --alone which are off by themselves: the others only
+    pass an error on. Exit status: 0 they agree; 1 they do not, or the model is at fault; 2 a file cannot be used, or
+    the model needs --shape or --input; 3 it needs a part that is not built or not installed.
 
     \b
     Example:
@@ -87,6 +89,7 @@ def compare(
     """
     from anydml.onnx import compare as compare_models
     from anydml.onnx import load
+    from anydml.onnx.tools.compare import SIDES
 
     if not is_onnx(model):
         raise click.BadParameter("must be an ONNX model, *.onnx.", param_hint="'MODEL'")
@@ -98,12 +101,12 @@ def compare(
     read = given.arrays(lambda: loaded.inputs)
     arrays = feed(loaded, given, read)
     options |= {"against": against, "every": every, "alone": alone}
-    with working(f"Comparing {printable(model.name)} with {_SIDES[against]}"), made_up_told(arrays, read):
+    with working(f"Comparing {printable(model.name)} with {SIDES[against]}"), made_up_told(arrays, read):
         found = compare_models(model, arrays, rtol=rtol, atol=atol, **options)
     if as_json:
         write_json(_all_data(found))
     else:
-        _show(found, make_console(), f"{printable(str(model))} {{}} with {_SIDES[against]}")
+        _show(found, make_console(), f"{printable(str(model))} {{}} with {SIDES[against]}")
     ctx.exit(0 if found else 1)
 
 
@@ -129,7 +132,7 @@ def _show(found: Comparison, console: Console, verdict: str) -> None:
 
 
 def _table(nodes: Sequence[NodeComparison]) -> Table:
-    """A row for each tensor; NaNs and infinities are those here and those there."""
+    """A row for each tensor; NaNs and infinities are those of anydml and of the other."""
     heads = ["node", "makes", "type", "differ", "largest", "relative", "ulps", "NaN", "inf", "verdict"]
     has_alone = any(node.alone is not None for node in nodes)
     table = Table(*heads, *(["alone"] if has_alone else []), box=None, header_style="bold")

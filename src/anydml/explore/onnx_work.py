@@ -388,7 +388,7 @@ class OnnxWork:
         model = self._load(say)
         inputs = self._inputs(model)
         del model
-        say("running every node here and in ONNX Runtime")
+        say("running every node by anydml and by ONNX Runtime")
         options: dict[str, Any] = {"shapes": self._given.shapes(), "max_memory": self._given.max_memory}
         found = compare(self._path, inputs, device=self._engine, every=True, **options)
         tensors = {tell(one.found.name): _difference(one.found) for one in found.nodes}

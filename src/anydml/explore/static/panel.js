@@ -263,6 +263,6 @@ export class Panel {
     const rows = samples.map(([place, mine, theirs]) => row(place, mine, theirs));
     if (where && !samples.some(([place]) => place === where)) rows.push(row(where, here, there));
     const told = el("p", { class: agrees ? "" : "refused state" }, says);
-    return rows.length ? [told, table(name, ["element", "here", "ONNX Runtime"], rows)] : [told];
+    return rows.length ? [told, table(name, ["element", "anydml", "ONNX Runtime"], rows)] : [told];
   }
 }

@@ -1,11 +1,15 @@
-"""A model here and on another side: whether outputs agree, which node is the first that does not, and which is off."""
+"""A model here and on another side: whether outputs agree, which node is the first that does not, and which is off.
+
+Floats agree that are near each other for their size, or for the largest of their tensor: a sum's error is a share of
+what was summed. Where they do not, both sides are held against float64: the arithmetic may be no more exact than they are near.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +21,7 @@ from anydml.onnx.arguments import hold
 from anydml.onnx.library import run_onnxruntime
 from anydml.onnx.model import load
 from anydml.onnx.read import read_model
+from anydml.onnx.tools.double import run_in_double
 from anydml.onnx.tools.extract import cut, needed, self_contained
 
 if TYPE_CHECKING:
@@ -71,6 +76,10 @@ class Difference:
     """The type and the shape: `float32[2,3]`."""
     samples: tuple[Sample, ...] = ()
     """The first elements."""
+    errors: tuple[float, float] | None = None
+    """The largest errors of both sides against float64, as shares of the largest number; None where nobody asked."""
+    other: str = "ONNX Runtime"
+    """What the other side is called."""
     problem: str = ""
     """Why elements could not be compared: another shape or type, or what one side said instead."""
 
@@ -86,10 +95,15 @@ class Difference:
             return f"'{printable(self.name)}': all {self.count} elements are the same"
         most = "" if self.largest is None else f" by {self.largest:.3g} at most,"
         verdict = "within the tolerance" if self.agrees else "too far off"
+        if self.errors is not None:
+            mine, other = (f"{error:.2g}" for error in self.errors)
+            off = "anydml" if self.errors[0] > self.errors[1] else self.other
+            verdict = "more than the tolerance, but both as near to float64" if self.agrees else f"{off} is off"
+            verdict += f": anydml's error is {mine} of the largest number, {self.other}'s {other}"
         return (
             f"'{printable(self.name)}': {self.differing} of {self.count} elements differ,"
             f"{most} {verdict};"
-            f" the first at {list(self.where or ())}: {self.here} here, {self.there} there"
+            f" the first at {list(self.where or ())}: {self.here} by anydml, {self.there} by {self.other}"
         )
 
 
@@ -98,16 +112,36 @@ def refused(name: str, problem: str) -> Difference:
     return Difference(name, 0, 0, False, largest=None, relative=None, ulps=None, problem=problem)
 
 
-def differ(name: str, here: Any, there: Any, rtol: float, atol: float) -> Difference:
+_FEW_ULPS = 100
+"""Units in the last place of a tensor's largest number that any of its numbers may be off by: sums of many terms, in
+another order, are off by some tens of them."""
+_MUCH_WORSE = 4
+"""How many times the other side's error against float64 is still no worse: two orders of one sum differ by as much."""
+
+
+def _share(dtype: np.dtype[Any], rtol: float) -> float:
+    """Of a tensor's largest number, what all of its numbers may be off by."""
+    return min(rtol, _FEW_ULPS * float(np.finfo(dtype).eps))
+
+
+def differ(name: str, here: Any, there: Any, rtol: float, atol: float, *, other: str = "ONNX Runtime") -> Difference:
     """Compare what two sides have: arrays, lists of arrays, or nothing."""
+    return replace(_differ(name, here, there, rtol, atol, other), other=other)
+
+
+def _differ(name: str, here: Any, there: Any, rtol: float, atol: float, other: str) -> Difference:
     if isinstance(here, (list, tuple)) and isinstance(there, (list, tuple)):
-        return _differ_lists(name, here, there, rtol, atol)
+        return _differ_lists(name, here, there, rtol, atol, other)
     if here is None or there is None:
-        return Difference(name, 0, 0, True) if here is there else refused(name, "nothing on one side")
+        return (
+            Difference(name, 0, 0, True)
+            if here is there
+            else refused(name, f"nothing by {'anydml' if here is None else other}")
+        )
     here, there = np.asarray(here), np.asarray(there)
     for what, a, b in (("type", here.dtype, there.dtype), ("shape", here.shape, there.shape)):
         if a != b:
-            return replace(refused(name, f"{what} {a} here, {b} there"), count=here.size, differing=here.size)
+            return replace(refused(name, f"anydml makes {what} {a}, {other} {b}"), count=here.size, differing=here.size)
     is_float, is_text = here.dtype.kind == "f", here.dtype.kind in "OUS"
     found = Difference(
         name,
@@ -132,7 +166,8 @@ def differ(name: str, here: Any, there: Any, rtol: float, atol: float) -> Differ
         return found
     apart = [side[~same] for side in (here, there)]
     with np.errstate(all="ignore"):
-        close = same | np.isclose(here, there, rtol, atol)
+        largest = np.max(np.abs(there), where=np.isfinite(there), initial=0).astype(np.float64)
+        close = same | np.isclose(here, there, rtol, max(atol, float(largest) * _share(here.dtype, rtol)))
         found = replace(found, largest=_largest(*apart), relative=_relative(*apart), ulps=_ulps(*apart))
     return _tell(found, here, there, same, close)
 
@@ -155,12 +190,34 @@ def _sample(here: Array, there: Array, number: int) -> Sample:
     )
 
 
-def _differ_lists(name: str, here: Any, there: Any, rtol: float, atol: float) -> Difference:
+def _differ_lists(name: str, here: Any, there: Any, rtol: float, atol: float, other: str) -> Difference:
     """Sequences: the first of their tensors that does not agree, or the first that differs, or the first."""
     if len(here) != len(there):
-        return refused(name, f"{len(here)} tensors here, {len(there)} there")
-    parts = [differ(f"{name}[{i}]", a, b, rtol, atol) for i, (a, b) in enumerate(zip(here, there, strict=True))]
+        return refused(name, f"anydml makes {len(here)} tensors, {other} {len(there)}")
+    parts = [
+        differ(f"{name}[{i}]", a, b, rtol, atol, other=other) for i, (a, b) in enumerate(zip(here, there, strict=True))
+    ]
     return min(parts, key=lambda one: (one.agrees, not one.differing), default=Difference(name, 0, 0, True))
+
+
+def judge(found: Difference, here: Any, there: Any, exact: Any, rtol: float) -> Difference:
+    """The verdict on two sides that do not agree, by the errors of both against float64."""
+    if np.shape(exact) != np.shape(here):
+        return found
+    scale = float(np.max(np.abs(exact), where=np.isfinite(exact), initial=0)) or 1.0
+    mine, theirs = (_error(np.asarray(side), exact) / scale for side in (here, there))
+    is_right = mine <= max(_MUCH_WORSE * theirs, _share(here.dtype, rtol))
+    agrees = is_right and theirs <= max(_MUCH_WORSE * mine, rtol) and math.isfinite(mine)
+    return replace(found, agrees=agrees, errors=(mine, theirs))
+
+
+def _error(side: Array, exact: Array) -> float:
+    """The largest difference; infinite where one is no number, or another infinity."""
+    with np.errstate(all="ignore"):
+        wide = side.astype(np.float64)
+        same = (wide == exact) | (np.isnan(wide) & np.isnan(exact))
+        apart = np.abs(wide - exact)[~same]
+    return 0.0 if not apart.size else math.inf if not np.isfinite(apart).all() else float(apart.max())
 
 
 def _largest(here: Array, there: Array) -> float | None:
@@ -203,7 +260,7 @@ def _bits(array: Array) -> Array:
 
 RTOL, ATOL = 1e-3, 1e-7
 """Within which floats agree: those of ONNX's own backend tests."""
-SIDES = ("onnxruntime", "reference")
+SIDES = {"onnxruntime": "ONNX Runtime", "reference": "the reference engine"}
 """The sides to compare a model with: ONNX Runtime, or the reference engine."""
 
 
@@ -297,7 +354,10 @@ def compare(
     given = {name: np.asarray(array) for name, array in inputs.items()}
     is_path = isinstance(model, (str, os.PathLike))
     theirs = _there(str(os.fspath(model)) if is_path else source.model, given, list(mine), against, max_memory)
-    outputs = tuple(differ(name, mine[name], theirs[name], rtol, atol) for name in mine)
+    other, whole = SIDES[against], self_contained(source)
+    court = _Court(whole, given, rtol)
+    outputs = tuple(differ(name, mine[name], theirs[name], rtol, atol, other=other) for name in mine)
+    outputs = tuple(court.judge([(one, mine[one.name], theirs[one.name]) for one in outputs]))
     is_right = all(output.agrees for output in outputs)
     if is_right and not (every or alone):
         return Comparison(outputs)
@@ -307,13 +367,14 @@ def compare(
             found = run({*own, *left_out})
         except DmlError:  # which takes more memory, or was never meant to run so
             return False
-        return all(differ(name, found[name], theirs[name], rtol, atol).agrees for name in theirs)
+        found_now = [differ(name, found[name], theirs[name], rtol, atol) for name in theirs]
+        return all(one.agrees for one in court.judge([(one, found[one.name], theirs[one.name]) for one in found_now]))
 
     known = graph_passes()
     at_fault = () if is_right or not agrees(*known) else tuple(name for name in known if agrees(name))
     nodes: list[NodeComparison] = []
-    first, whole = NodeComparison("", outputs[0]), self_contained(source)
-    layers = _Layers(whole, given, device, against, max_memory, rtol, atol)
+    first = NodeComparison("", outputs[0])
+    layers = _Layers(whole, given, device, against, max_memory, rtol, atol, court)
     for node in layers.compare([node for node in whole.graph.node if node.makes], alone=alone):
         nodes.append(node)
         if not first.label and not node.found.agrees and not node.found.problem.startswith(_NOT_COMPARED):
@@ -325,6 +386,37 @@ def compare(
 
 
 _NOT_COMPARED = "not compared: "
+_MOST_JUDGED = 24
+"""How often float64 is asked: it computes all that comes before, in NumPy."""
+
+
+@dataclass(slots=True)
+class _Court:
+    """Judges tensors that do not agree by what the model makes of them in float64."""
+
+    whole: Model
+    inputs: Mapping[str, Any]
+    rtol: float
+    _known: dict[str, Array | None] = field(default_factory=dict)
+    _asked: int = 0
+
+    def judge(self, several: Sequence[tuple[Difference, Any, Any]]) -> Iterator[Difference]:
+        """The verdicts on tensors of both sides."""
+        apart = {one.name for one, here, _ in several if not (one.agrees or one.problem) and _is_float(here)}
+        self._ask([name for name in apart if name not in self._known])
+        for one, here, there in several:
+            exact = self._known.get(one.name) if one.name in apart else None
+            yield one if exact is None else judge(one, here, there, exact, self.rtol)
+
+    def _ask(self, names: list[str]) -> None:
+        if names and self._asked < _MOST_JUDGED:
+            self._asked += 1
+            found = run_in_double(self.whole, self.inputs, names) or {}
+            self._known |= {name: found.get(name) for name in names}
+
+
+def _is_float(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind == "f"
 
 
 def _there(model: Model | str, inputs: dict[str, Any], names: list[str], side: str, most: int | None) -> dict[str, Any]:
@@ -346,6 +438,7 @@ class _Layers:
     max_memory: int | None
     rtol: float
     atol: float
+    court: _Court
 
     def compare(self, nodes: Sequence[Node], *, alone: bool) -> Iterator[NodeComparison]:
         """The results of nodes, all at once, or else half by half: a failure is told of the one node that it is of."""
@@ -367,7 +460,8 @@ class _Layers:
         for node in nodes:
             own = self._alone(node, theirs) if alone else {}
             for name in node.makes:
-                found = differ(name, mine[name], theirs[name], self.rtol, self.atol)
+                found = self._differ(name, mine[name], theirs[name])
+                (found,) = self.court.judge([(found, mine[name], theirs[name])])
                 yield NodeComparison(node.label, found, own.get(name))
 
     @property
@@ -400,7 +494,10 @@ class _Layers:
             found = self._here(cut(self.whole, [node], names, values), names, values)
         except DmlError as error:
             return {name: refused(name, f"{_NOT_COMPARED}{error}") for name in names}
-        return {name: differ(name, found[name], theirs[name], self.rtol, self.atol) for name in names}
+        return {name: self._differ(name, found[name], theirs[name]) for name in names}
+
+    def _differ(self, name: str, here: Any, there: Any) -> Difference:
+        return differ(name, here, there, self.rtol, self.atol, other=SIDES[self.against])
 
     def _refused(self, node: Node, name: str, error: DmlError) -> NodeComparison:
         return NodeComparison(node.label, refused(name, f"{_NOT_COMPARED}{error}"))
