@@ -1,7 +1,7 @@
 """A model here and on another side: whether outputs agree, which node is the first that does not, and which is off.
 
 Floats agree that are near each other for their size, or for the largest of their tensor: a sum's error is a share of
-what was summed. Where they do not, both sides are held against float64: the arithmetic may be no more exact than they are near.
+what was summed. Where they do not, both sides are held against float64, from which sound arithmetic may be as far.
 """
 
 from __future__ import annotations
