@@ -264,7 +264,7 @@ def test_work_that_open_sizes_make_fail_says_which_and_ends(tmp_path: Path) -> N
             time.sleep(0.01)
             asked += 1
         assert state["state"] == "failed"
-        assert "the sizes of its dynamic dimensions must be given" in state["says"]
+        assert "no sizes were found for its dynamic dimensions" in state["says"]
         assert "--shape h=2 --shape w=2" in state["says"]
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from anydml.core.errors import Place
     from anydml.onnx import NodeReport, Report
+    from anydml.onnx.tools.providers import Forecast
 
     Say = Callable[..., None]
 
@@ -161,6 +162,13 @@ class CheckedOnnx:
 
     report: Report
     path: str
+    forecast: Forecast | None = None
+
+    def foretold(self, provider: str, data: bytes | None) -> CheckedOnnx:
+        """The same with what a provider of ONNX Runtime's takes."""
+        from anydml.onnx.tools.providers import forecast
+
+        return replace(self, forecast=forecast(self.path if data is None else data, provider))
 
     @property
     def status(self) -> int:
@@ -174,7 +182,8 @@ class CheckedOnnx:
 
     def as_data(self) -> dict[str, Any]:
         """For `--json`."""
-        return self.report.as_data()
+        data = self.report.as_data()
+        return data if self.forecast is None else {**data, "provider": self.forecast.as_data()}
 
     def as_report(self) -> ModelReport:
         """For SARIF, in the form of a model of DxDispatch's."""
@@ -209,6 +218,8 @@ class CheckedOnnx:
             hosted = f"{report.hosted.total()} of {len(report.nodes)} nodes run on the host: {_kinds(report.hosted)}"
             say(f"{hosted}; DirectML has no operator or type for them, and --strict refuses them", "yellow")
         _show_verdict(report, say, concise=concise)
+        if self.forecast is not None:
+            say(str(self.forecast))
 
 
 def _in_file(error: DmlError, file: str) -> str:
@@ -329,6 +340,11 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--concise", is_flag=True, help="One line a fault, without excerpts of the file.")
 @click.option("--json", "as_json", is_flag=True, help="For machines: an object, or a list where there are several.")
 @click.option("--sarif", metavar="FILE", help="Write SARIF 2.1.0 for a code host; - is stdout, and nothing else then.")
+@click.option(
+    "--provider",
+    type=click.Choice(["dml", "webgpu", "cuda"]),
+    help="Foretell which nodes of an ONNX model that provider of ONNX Runtime's takes, and which stay on the CPU.",
+)
 @click.option("-W", "--watch", "watches", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @click.option("--stdin-filename", type=click.Path(path_type=Path), help="The name of the model that comes from stdin.")
 @click.option("--allow-files", "allowed", type=_FOLDER, multiple=True, help="A folder the model may use too.")
@@ -344,6 +360,7 @@ def check(
     concise: bool,
     as_json: bool,
     sarif: str | None,
+    provider: str | None,
     watches: bool,
     stdin_filename: Path | None,
     allowed: tuple[Path, ...],
@@ -370,11 +387,12 @@ def check(
       anydml check examples/models
       anydml check examples/models/gather_nd.json --feature-level 2_1
       anydml check examples/models/crop.onnx --shape batch=8 -v
+      anydml check examples/models/crop.onnx --provider dml
     """
     if as_json and sarif == "-":
         raise click.UsageError("--json and --sarif - both write to stdout; give --sarif a file.")
     given = Given(inputs, sizes, max_memory=max_memory, strict=strict)
-    checker = _Checker(level or FeatureLevel.highest(), given, allowed, verbose, concise, as_json, sarif)
+    checker = _Checker(level or FeatureLevel.highest(), given, allowed, verbose, concise, as_json, sarif, provider)
     asked = paths or (Path(),)
     models = find_models(asked, stdin_filename)
     _refuse_odd(ctx, models, sarif)
@@ -399,7 +417,7 @@ def _refuse_odd(ctx: click.Context, models: Models, sarif: str | None) -> None:
     if kinds == {True}:
         refuse_options(ctx, "an ONNX model", "allowed")
     elif kinds == {False}:
-        refuse_options(ctx, "a DxDispatch model", "inputs", "sizes", "max_memory", "strict")
+        refuse_options(ctx, "a DxDispatch model", "inputs", "sizes", "max_memory", "strict", "provider")
     for path in models.paths:
         keep_model(path, sarif=sarif)
 
@@ -415,6 +433,7 @@ class _Checker:
     concise: bool
     as_json: bool
     sarif: str | None
+    provider: str | None = None
 
     def check(self, models: Models) -> int:
         """Check all of them; gives the exit status."""
@@ -433,7 +452,8 @@ class _Checker:
         if not is_onnx(path):
             return CheckedModel(check_file(path, self.level, allow_files=self.allowed, data=models.data))
         try:
-            return check_onnx(path, self.level, self.given, models.data)
+            found = check_onnx(path, self.level, self.given, models.data)
+            return found if self.provider is None else found.foretold(self.provider, models.data)
         except DmlError as error:
             if models.is_one:
                 raise
@@ -453,7 +473,7 @@ class _Checker:
             is_dxdispatch = isinstance(one, CheckedModel)
             if models.is_one or self.verbose:
                 one.show(say, details=self.verbose or is_dxdispatch, concise=self.concise)
-            elif one.faults or (is_dxdispatch and one.as_report().findings):
+            elif self.provider is not None or one.faults or (is_dxdispatch and one.as_report().findings):
                 one.show(say, details=False, concise=self.concise)
             else:
                 continue

@@ -169,6 +169,10 @@ def _all_data(found: Comparison) -> dict[str, Any]:
 
 def _as_data(one: Difference) -> dict[str, Any]:
     data = dataclasses.asdict(one)
-    return {
-        name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in data.items()
-    }  # JSON has no inf
+    data["errors"] = None if one.errors is None else [_finite(error) for error in one.errors]
+    return {name: _finite(value) for name, value in data.items()}
+
+
+def _finite(value: Any) -> Any:
+    """The value, but None for an infinity or a NaN, which JSON has not."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -159,6 +159,11 @@ class Example(NamedTuple):
         records = self.trace.records
         return next((k for k, record in enumerate(records) if _is_faulty(record)), len(records))
 
+    @property
+    def first_fault(self) -> str:
+        """The text of the first rule that is broken."""
+        return next((str(_refusal(record)) for record in self.trace.records if _is_faulty(record)), "")
+
 
 def _is_faulty(record: Record) -> bool:
     return record.refusal is not None and record.refusal.why is Why.RULE
@@ -185,7 +190,8 @@ def find_example(examples: Examples, trace: Callable[[Shapes], Trace]) -> Exampl
         if len(found) == 2 and example.faults == found[0].faults:
             break  # of sizes that all differ: these are not the ones to try
     if found[0].assumed:  # with none there is nothing to look for
-        found += _solved(examples, trace, max(found, key=lambda one: (one.reached, -len(one.faults))))
+        likely = [*found[1:], found[0]]  # the first are small
+        found += _solved(examples, trace, max(likely, key=lambda one: (one.reached, -len(one.faults))))
     best = min(found, key=lambda one: len(one.faults))
     return best._replace(doubtful=best.faults - frozenset.intersection(*(one.faults for one in found)))
 
@@ -205,7 +211,7 @@ _WIDEST = 96
 def _solved(examples: Examples, trace: Callable[[Shapes], Trace], start: Example) -> list[Example]:
     """The sizes that nodes ask for, one after the other, as far as that led."""
     made: list[Example] = []
-    best, has_improved = start, True
+    best, has_improved, seen = start, True, {start.first_fault}
     while has_improved and len(made) < _MOST_TRACES:
         has_improved = False
         for assumed in _asked_for(examples, trace, best):
@@ -216,8 +222,11 @@ def _solved(examples: Examples, trace: Callable[[Shapes], Trace], start: Example
                 continue
             if not example.faults:
                 return made
-            if example.reached > best.reached:
+            if example.reached > best.reached or (
+                example.reached == best.reached and example.first_fault not in seen  # a node may ask for several sizes
+            ):
                 best, has_improved = example, True
+                seen.add(example.first_fault)
                 break
             if len(made) >= _MOST_TRACES:
                 break
@@ -249,9 +258,9 @@ def _turned(
     """The first sizes of which the opposite is found, and for the nodes before the same as now."""
     asked, holds = tape.condition(finding._replace(is_so=not finding.is_so))
     _, goes_on = tape.condition(*path)
-    free = [number for number in asked if not examples.is_batch(names[number])]
+    batches = {number for number, name in enumerate(names) if examples.is_batch(name)}
     first: list[int] | None = None
-    for sizes in _varied(now, free, sorted(asked)):
+    for sizes in _varied(now, sorted(asked), batches):
         try:
             if not holds(*sizes):
                 continue
@@ -265,15 +274,16 @@ def _turned(
         yield dict(zip(names, first, strict=True))
 
 
-def _varied(now: Sequence[int], free: Sequence[int], every: Sequence[int]) -> Iterator[list[int]]:
+def _varied(now: Sequence[int], asked: Sequence[int], batches: set[int]) -> Iterator[list[int]]:
     """Sizes of which some are others: those but batches as one, each of them, and two of them; batches of 1 first."""
+    free = [k for k in asked if k not in batches]
     groups = [group for group in (free, *([k] for k in reversed(free))) if group]
-    groups += [[k] for k in every if k not in free]
-    one = [size if k in free else 1 for k, size in enumerate(now)]
-    for group, base in itertools.product(groups, [one] if one == now else [one, now]):
+    groups += [[k] for k in asked if k in batches]
+    one = [1 if k in batches else size for k, size in enumerate(now)]
+    for group, base in itertools.product(groups, [one] if one == list(now) else [one, now]):
         for size in range(1, _LONGEST + 1):
             yield [size if k in group else other for k, other in enumerate(base)]
-    for pair in itertools.combinations(every, 2):
+    for pair in itertools.combinations(asked, 2):
         for two in sorted(itertools.product(range(1, _WIDEST + 1), repeat=2), key=math.prod):
             yield [two[pair.index(k)] if k in pair else other for k, other in enumerate(now)]
 

@@ -143,6 +143,33 @@ def node_rules(kind: str, version: int) -> NodeRules | None:
     )
 
 
+def type_variables(kind: str, version: int) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The type variables of a node type's inputs and outputs, by place; None for one that is not known."""
+    schema = _schema(kind, version)
+    return (
+        None
+        if schema is None
+        else tuple(  # type: ignore[return-value]  # of two
+            tuple(given.type_str for given in several) for several in (schema.inputs, schema.outputs)
+        )
+    )
+
+
+def optimized(model: Model, folder: str) -> Any:
+    """The message of a model as ONNX Runtime's basic optimisation leaves it, before it deals nodes out to providers.
+
+    ImportError where ONNX Runtime is not installed.
+    """
+    onnxruntime = load_onnxruntime()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = f"{folder}/optimized.onnx"
+    message = model_message(model).SerializeToString()
+    onnxruntime.InferenceSession(message, options, providers=["CPUExecutionProvider"])
+    return onnx.load(options.optimized_model_filepath)
+
+
 def _defaults(schema: Any) -> dict[str, Attribute]:
     several = {name: attribute.default_value for name, attribute in schema.attributes.items()}
     return {name: Reader().attribute(default) for name, default in several.items() if default.name}
