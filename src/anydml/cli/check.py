@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from anydml.cli.check_files import Models, find_models
+from anydml.cli.check_rules import Rules, as_github, read_codes, rule_table
 from anydml.cli.console import make_console, write_json
 from anydml.cli.files import keep_model, write_text
 from anydml.cli.onnx_inputs import Given, input_options, is_onnx, memory_option, refuse_options, strict_option
@@ -23,9 +24,9 @@ from anydml.cli.types import LEVEL, printable
 from anydml.core.display import counted
 from anydml.core.enums import FeatureLevel
 from anydml.core.errors import MISSING as NOT_HERE
-from anydml.core.errors import UNUSABLE, DmlError, UnsupportedError
+from anydml.core.errors import UNUSABLE, DmlError, Fault, UnsupportedError
 from anydml.dxdispatch import Finding, ModelReport, as_sarif, check_file
-from anydml.dxdispatch.findings import DESCRIPTION, FILE, UNSUPPORTED
+from anydml.dxdispatch.findings import DESCRIPTION, FILE, HOSTED, UNDETERMINED, UNSUPPORTED
 from anydml.dxdispatch.findings import LEVEL as AT_LEVEL
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from anydml.core.errors import Place
+    from anydml.dxdispatch.findings import Kind
     from anydml.onnx import NodeReport, Report
     from anydml.onnx.tools.providers import Forecast
 
@@ -93,6 +95,10 @@ class CheckedModel:
         """How many there are."""
         return len(self.report.faults)
 
+    def only(self, rules: Rules) -> CheckedModel:
+        """The same with the findings that are asked for."""
+        return replace(self, report=replace(self.report, findings=rules.apply(self.report.findings)))
+
     def as_data(self) -> dict[str, Any]:
         """For `--json`."""
         return self.report.as_data()
@@ -106,7 +112,8 @@ class CheckedModel:
         report = self.report
         for finding in report.findings:
             style = "red" if finding.kind.status else "yellow"
-            say(_line(finding), style)
+            where = "" if finding.fault.place else f"{report.file}: "
+            say(_coded(_line(finding), finding, report.file) if concise else f"{where}{_line(finding)}", style)
             lines = [] if concise or finding.fault.place is None else excerpt(report.text, finding.fault.place)
             for line in lines[:1]:
                 say(line)
@@ -116,6 +123,12 @@ class CheckedModel:
         for found in report.dispatchables if details else ():
             since = "valid at no level" if found.lowest_level is None else f"valid from {found.lowest_level} on"
             say(f"  '{printable(found.name)}': {found.operator}, {since}")
+
+
+def _coded(text: str, finding: Finding, file: str) -> str:
+    """A line for machines: the place, the code, what is wrong."""
+    place = str(finding.fault.place or file)
+    return f"{place}: {finding.kind.code} {text.removeprefix(place).lstrip(': ')}"
 
 
 def _line(finding: Finding) -> str:
@@ -163,6 +176,10 @@ class CheckedOnnx:
     report: Report
     path: str
     forecast: Forecast | None = None
+    told: tuple[Finding, ...] | None = None
+    """The findings that are asked for; all of them where nobody asked."""
+    ignored: int = 0
+    """How many are not."""
 
     def foretold(self, provider: str, data: bytes | None) -> CheckedOnnx:
         """The same with what a provider of ONNX Runtime's takes."""
@@ -173,12 +190,26 @@ class CheckedOnnx:
     @property
     def status(self) -> int:
         """The exit status."""
-        return self.report.status
+        return self.as_report().status
 
     @property
     def faults(self) -> int:
         """How many there are."""
         return len(self.report.faults) + self.report.refused.total()
+
+    def only(self, rules: Rules) -> CheckedOnnx:
+        """The same with the findings that are asked for: what is ignored of a node is a note of it."""
+        faults = tuple(error for error in self.report.faults if rules.takes(_kind_of(error)))
+        nodes = tuple(
+            replace(node, error=None, note=f"{_kind_of(node.error).code} is ignored: {node.error}")
+            if node.error is not None and not rules.takes(_kind_of(node.error))
+            else node
+            for node in self.report.nodes
+        )
+        report = replace(self.report, faults=faults, nodes=nodes)
+        found = _findings(self.report)
+        told = rules.apply(found)
+        return replace(self, report=report, told=told, ignored=len(found) - len(told))
 
     def as_data(self) -> dict[str, Any]:
         """For `--json`."""
@@ -187,12 +218,7 @@ class CheckedOnnx:
 
     def as_report(self) -> ModelReport:
         """For SARIF, in the form of a model of DxDispatch's."""
-        errors: list[DmlError] = [*self.report.faults, *(node.error for node in self.report.nodes if node.error)]
-        findings = [
-            Finding(_kind(error, fault.level), replace(fault, subject=error.subject))
-            for error in errors
-            for fault in error.faults
-        ]
+        findings = _findings(self.report) if self.told is None else self.told
         return ModelReport(self.report.file, self.report.level, tuple(findings), path=self.path)
 
     def show(self, say: Say, *, details: bool, concise: bool) -> None:
@@ -218,6 +244,8 @@ class CheckedOnnx:
             hosted = f"{report.hosted.total()} of {len(report.nodes)} nodes run on the host: {_kinds(report.hosted)}"
             say(f"{hosted}; DirectML has no operator or type for them, and --strict refuses them", "yellow")
         _show_verdict(report, say, concise=concise)
+        if self.ignored:
+            say(f"{count(self.ignored, 'finding')} not told, as --select and --ignore have it", "yellow")
         if self.forecast is not None:
             say(str(self.forecast))
 
@@ -225,10 +253,27 @@ class CheckedOnnx:
 def _in_file(error: DmlError, file: str) -> str:
     """An error as one line, with the file's name in front."""
     text = " ".join(str(error).split())
-    return text if text.startswith(f"{file}:") else f"{file}: {text}"
+    return f"{file}: {_kind_of(error).code} {text.removeprefix(f'{file}: ')}"
 
 
-def _kind(error: DmlError, level: FeatureLevel | None) -> Any:
+def _findings(report: Report) -> list[Finding]:
+    """The faults of a model and of its nodes; then what is remarked."""
+    errors: list[DmlError] = [*report.faults, *(node.error for node in report.nodes if node.error)]
+    found = [
+        Finding(_kind(error, fault.level), replace(fault, subject=error.subject))
+        for error in errors
+        for fault in error.faults
+    ]
+    hosted = [Fault(field="", rule=node.note, subject=node.label) for node in report.nodes if node.is_hosted]
+    doubts = [] if report.doubt is None else report.doubt.faults
+    return [*found, *(Finding(HOSTED, each) for each in hosted), *(Finding(UNDETERMINED, each) for each in doubts)]
+
+
+def _kind_of(error: DmlError) -> Kind:
+    return _kind(error, error.faults[0].level)
+
+
+def _kind(error: DmlError, level: FeatureLevel | None) -> Kind:
     if isinstance(error, UnsupportedError):
         return UNSUPPORTED
     return DESCRIPTION if level is None else AT_LEVEL
@@ -333,12 +378,32 @@ Checked: TypeAlias = CheckedModel | CheckedOnnx
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
+def _print_rules(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        for code, what, text in rule_table():
+            click.echo(f"{code}  {what:9} {text}")
+        ctx.exit()
+
+
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--dml_feature_level", "--feature-level", "level", type=LEVEL, help="Check for this level.")
 @click.option("-v", "--verbose", is_flag=True, help="Show each node, dispatchable and file that is no model.")
-@click.option("--concise", is_flag=True, help="One line a fault, without excerpts of the file.")
-@click.option("--json", "as_json", is_flag=True, help="For machines: an object, or a list where there are several.")
+@click.option(
+    "--select", multiple=True, metavar="CODES", help="Tell these findings alone, by codes or their beginnings: E2,R101."
+)
+@click.option("--ignore", multiple=True, metavar="CODES", help="Do not tell these; a longer beginning goes before.")
+@click.option("--remarks-as-errors", is_flag=True, help="Fail on remarks too.")
+@click.option("--rules", is_flag=True, expose_value=False, is_eager=True, callback=_print_rules, help="List the codes.")
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "concise", "json", "github"]),
+    help="Text with excerpts by default; concise: a line a fault; github: beside the lines in its workflows.",
+)
+@click.option("--concise", is_flag=True, help="The same as --output-format concise.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="The same as --output-format json: an object, or a list of several."
+)
 @click.option("--sarif", metavar="FILE", help="Write SARIF 2.1.0 for a code host; - is stdout, and nothing else then.")
 @click.option(
     "--provider",
@@ -357,6 +422,10 @@ def check(
     paths: tuple[Path, ...],
     level: FeatureLevel | None,
     verbose: bool,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    remarks_as_errors: bool,
+    output_format: str | None,
     concise: bool,
     as_json: bool,
     sarif: str | None,
@@ -388,11 +457,17 @@ def check(
       anydml check examples/models/gather_nd.json --feature-level 2_1
       anydml check examples/models/crop.onnx --shape batch=8 -v
       anydml check examples/models/crop.onnx --provider dml
+      anydml check examples/models --ignore R --output-format github
     """
-    if as_json and sarif == "-":
-        raise click.UsageError("--json and --sarif - both write to stdout; give --sarif a file.")
+    asked_for = {form for form, is_so in (("concise", concise), ("json", as_json)) if is_so} | {output_format} - {None}
+    if len(asked_for) > 1:
+        raise click.UsageError(f"{' and '.join(sorted(map(str, asked_for)))} are two formats: choose one.")
+    form = next(iter(asked_for), None) or "text"
+    if form in ("json", "github") and sarif == "-":
+        raise click.UsageError(f"--{form} and --sarif - both write to stdout; give --sarif a file.")
+    rules = Rules(read_codes("--select", select), read_codes("--ignore", ignore), remarks_as_errors)
     given = Given(inputs, sizes, max_memory=max_memory, strict=strict)
-    checker = _Checker(level or FeatureLevel.highest(), given, allowed, verbose, concise, as_json, sarif, provider)
+    checker = _Checker(level or FeatureLevel.highest(), given, allowed, verbose, form, sarif, provider, rules)
     asked = paths or (Path(),)
     models = find_models(asked, stdin_filename)
     _refuse_odd(ctx, models, sarif)
@@ -430,19 +505,24 @@ class _Checker:
     given: Given
     allowed: tuple[Path, ...]
     verbose: bool
-    concise: bool
-    as_json: bool
+    form: str
     sarif: str | None
-    provider: str | None = None
+    provider: str | None
+    rules: Rules
 
     def check(self, models: Models) -> int:
         """Check all of them; gives the exit status."""
         with each(models.paths, lambda path: f"Checking {printable(path.name)}") as paths:
-            found = [self._check_one(path, models) for path in paths]
+            found: list[Checked] = [self._check_one(path, models).only(self.rules) for path in paths]
         if self.sarif is not None:
             text = json.dumps(as_sarif(*(one.as_report() for one in found)), indent=2) + "\n"
             write_text(self.sarif, text, "--sarif")
-        if self.as_json:
+        if self.form == "github":
+            for one in found:
+                report = one.as_report()
+                for finding in report.findings:
+                    click.echo(as_github(finding, report.path or report.file))
+        elif self.form == "json":
             write_json(found[0].as_data() if models.is_one else [one.as_data() for one in found])
         elif self.sarif != "-":
             self._show(found, models)
@@ -472,12 +552,12 @@ class _Checker:
         for one in found:
             is_dxdispatch = isinstance(one, CheckedModel)
             if models.is_one or self.verbose:
-                one.show(say, details=self.verbose or is_dxdispatch, concise=self.concise)
+                one.show(say, details=self.verbose or is_dxdispatch, concise=self.form == "concise")
             elif self.provider is not None or one.faults or (is_dxdispatch and one.as_report().findings):
-                one.show(say, details=False, concise=self.concise)
+                one.show(say, details=False, concise=self.form == "concise")
             else:
                 continue
-            if not models.is_one and not self.concise:
+            if not models.is_one and self.form != "concise":
                 say()
         if not models.is_one:
             faulty = [one for one in found if one.status]

@@ -51,7 +51,12 @@ def choose(model: Model, name: str | None) -> list[Dispatchable]:
         known = ", ".join(show(other, 60) for other in list(model.dispatchables)[:8])
         rule = f"there is no dispatchable {show(name, 60)}"
         near = suggest(name, map(repr, model.dispatchables))
-        fault = Fault(field="dispatchables", rule=rule, way_out="; ".join(filter(None, (f"there are {known}", near))))
+        fault = Fault(
+            field="dispatchables",
+            rule=rule,
+            way_out="; ".join(filter(None, (f"there are {known}", near))),
+            is_slip=True,
+        )
         raise ModelError(model.file, fault)
     return [dispatchable for own, dispatchable in model.dispatchables.items() if name in (None, own)]
 

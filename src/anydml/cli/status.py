@@ -6,6 +6,7 @@ from anydml.core.errors import (
     FAULT,
     MISSING,
     UNUSABLE,
+    DmlError,
     DynamicSizesError,
     MissingDependencyError,
     ModelFileError,
@@ -19,6 +20,8 @@ _SERIOUS_FIRST = (UNUSABLE, FAULT, MISSING)
 
 def status_of(error: Exception) -> int:
     """1 for a fault of a model or description, 2 for what cannot be used or lacks sizes, 3 for what is not here."""
+    if isinstance(error, DmlError) and error.faults and all(fault.is_slip for fault in error.faults):
+        return UNUSABLE
     if isinstance(error, (ModelFileError, DynamicSizesError)):
         return UNUSABLE
     return MISSING if isinstance(error, (MissingDependencyError, UnsupportedError)) else FAULT

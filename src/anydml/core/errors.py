@@ -72,6 +72,8 @@ class Fault:
     """For a fault in a file: where."""
     subject: str = ""
     """For a fault among those of several operators: whose it is."""
+    is_slip: bool = False
+    """Whether a caller named what there is none of: the command line is at fault then, and not the model."""
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         try:

@@ -18,21 +18,25 @@ if TYPE_CHECKING:
 class Kind:
     """A kind of finding: what a code host calls a rule."""
 
+    code: str
+    """By which `anydml check` selects and ignores it: E for faults, R for remarks."""
     name: str
     status: int
     what: str
 
 
-FILE = Kind("file", UNUSABLE, "The model, or a file that it names, cannot be used")
-DESCRIPTION = Kind("description", FAULT, "A field of an operator's description breaks a rule")
-LEVEL = Kind("feature-level", FAULT, "A description needs a higher feature level")
-BINDING = Kind("binding", FAULT, "A resource does not fit the tensor that it is bound to")
-NAME = Kind("name", FAULT, "A name stands for nothing in the model")
-COMMAND = Kind("command", FAULT, "A command asks for what a resource does not give")
-INDEX = Kind("index", FAULT, "An index lies outside its dimension")
-UNSUPPORTED = Kind("unsupported", MISSING, "Something that DirectML has, and this version does not")
-REMARK = Kind("remark", 0, "Worth knowing, though nothing is wrong")
-KINDS = (FILE, DESCRIPTION, LEVEL, BINDING, NAME, COMMAND, INDEX, UNSUPPORTED, REMARK)
+FILE = Kind("E101", "file", UNUSABLE, "The model, or a file that it names, cannot be used")
+DESCRIPTION = Kind("E201", "description", FAULT, "A field of an operator's description breaks a rule")
+LEVEL = Kind("E202", "feature-level", FAULT, "A description needs a higher feature level")
+BINDING = Kind("E301", "binding", FAULT, "A resource does not fit the tensor that it is bound to")
+NAME = Kind("E302", "name", FAULT, "A name stands for nothing in the model")
+COMMAND = Kind("E303", "command", FAULT, "A command asks for what a resource does not give")
+INDEX = Kind("E304", "index", FAULT, "An index lies outside its dimension")
+UNSUPPORTED = Kind("E401", "unsupported", MISSING, "Something that DirectML has, and this version does not")
+REMARK = Kind("R101", "remark", 0, "Worth knowing, though nothing is wrong")
+HOSTED = Kind("R201", "host", 0, "A node of an ONNX model runs on the host: DirectML has no operator or type for it")
+UNDETERMINED = Kind("R202", "undetermined", 0, "No sizes were found with which an ONNX model's nodes fit together")
+KINDS = (FILE, DESCRIPTION, LEVEL, BINDING, NAME, COMMAND, INDEX, UNSUPPORTED, REMARK, HOSTED, UNDETERMINED)
 
 MOST_FAULTS, MOST_REMARKS = 1000, 200
 """The most that are kept of each: one takes a hundred times the memory of the text that it is about."""
@@ -54,6 +58,7 @@ class Finding:
         """For JSON."""
         fault, place = self.fault, self.fault.place
         data = {
+            "code": self.kind.code,
             "kind": self.kind.name,
             "line": place.line if place else None,
             "column": place.column if place else None,

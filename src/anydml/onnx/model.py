@@ -547,7 +547,9 @@ class Model(Shown):
         takes = f"the model takes {', '.join(repr(printable(name)) for name in self._names) or 'none'}"
         for name in inputs:
             if name not in self.inputs:
-                fault = Fault(field="inputs", rule=f"there is no input {show(name)}", value=name, way_out=takes)
+                fault = Fault(
+                    field="inputs", rule=f"there is no input {show(name)}", value=name, way_out=takes, is_slip=True
+                )
                 raise BindingError(self._source.name, fault)
         for name in self._required:
             if name not in inputs:

@@ -54,7 +54,7 @@ class Binder:
                 way_out = f"there are {', '.join(known) or 'none'}"
                 if hint := suggest(name, known):
                     way_out += f"; {hint}"
-                faults.append(Fault(field=f"shapes[{show(name)}]", rule=rule, way_out=way_out))
+                faults.append(Fault(field=f"shapes[{show(name)}]", rule=rule, way_out=way_out, is_slip=True))
         if faults:
             raise DescriptionError(subject, faults)
         for name, shape in self._shapes.items():

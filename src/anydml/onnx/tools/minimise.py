@@ -105,7 +105,9 @@ def _made_up(source: Source, given: dict[str, Any], shapes: Any, seed: int) -> d
     own = graph.constants
     for name in given:
         if name not in {info.name for info in graph.input}:
-            raise BindingError(source.name, Fault(field="inputs", rule=f"there is no input {show(name)}", value=name))
+            raise BindingError(
+                source.name, Fault(field="inputs", rule=f"there is no input {show(name)}", value=name, is_slip=True)
+            )
     try:
         infos = {info.name: describe(info, source, "input") for info in graph.input if info.name not in own}
     except DmlError:  # of what is no tensor

@@ -322,7 +322,9 @@ def _take_values(source: Source, infos: Mapping[str, TensorInfo], values: Mappin
     for name in values:
         if name not in names:
             takes = f"the model takes {', '.join(repr(printable(one)) for one in names) or 'none'}"
-            fault = Fault(field="values", rule=f"there is no input {show(name)}", value=name, way_out=takes)
+            fault = Fault(
+                field="values", rule=f"there is no input {show(name)}", value=name, way_out=takes, is_slip=True
+            )
             raise BindingError(source.name, fault)
     # An input of a type that DirectML lacks is a fault already, whatever its values are.
     return {name: take(array, infos[name], HOST) for name, array in values.items() if name in infos}
