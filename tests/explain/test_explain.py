@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import textwrap
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -14,13 +13,9 @@ from hypothesis import given, settings
 
 import anydml as dml
 import oracle
-from anydml.cli.describe import describe
-from anydml.cli.explain import operator_command
-from anydml.cli.explain_examples import example_of
 from anydml.explain import Element, Limits, Picture, explain
 from anydml.explain.text import as_ascii
 from anydml.explain.values import write_value
-from anydml.operators import OPERATORS as ALL
 from cases import CASES
 from families.table import cases
 
@@ -339,78 +334,3 @@ def check_tuples(case: RandomCase, arrays: list[Array], picture: Picture, *, is_
     if first is not None and is_whole:
         assert len(noted) == 1
         assert ", ".join(map(str, first)) in noted[0]
-
-
-# What inputs are said to be used for, against a change of each
-
-
-def example_of_command_line(cls: Operator) -> tuple[dml.OperatorDesc, list[Any]]:
-    """The description and the data of the example that `anydml explain` shows."""
-    command = operator_command(cls, [])
-    with command.make_context("explain", shlex.split(example_of(cls))) as context:
-        return describe(cls, dict(context.params))
-
-
-def other_values(value: Any, kind: dml.DataType) -> list[Any]:
-    """Numbers to try instead: next to it, far away, and with another sign."""
-    if kind.is_float:
-        return [value + 1, value - 1, value + 0.25, value - 0.3, -value, 1e3, -1e3, 0.0, 17.0]
-    low, high = kind.limits
-    tried = (int(value) + 1, int(value) - 1, 0, 1, 2, high, low, int(value) + 3)
-    return [one for one in tried if low <= one <= high and one != int(value)]
-
-
-def results_of(desc: dml.OperatorDesc, arrays: list[Array]) -> list[bytes] | str:
-    try:
-        found = dml.Device("reference").compile(desc)(*(array.copy() for array in arrays))
-    except dml.IndexRangeError:
-        return "an index outside its dimension"
-    return [one.tobytes() for one in (found if isinstance(found, tuple) else (found,))]
-
-
-CHOOSING = (
-    "ELEMENT_WISE_IF",
-    "ACTIVATION_RELU_GRAD",
-    "SCATTER",
-    "SCATTER_ND",
-    "TOP_K",
-    "TOP_K1",
-    "MAX_UNPOOLING",
-    "GATHER",
-    "GATHER_ELEMENTS",
-    "GATHER_ND",
-)
-"""Operators whose results have some elements in them and not others: whatever is said to be used has an effect."""
-DATA_OF_HALF_BYTES = ("QUANTIZE", "DEQUANTIZE")
-"""Their examples have two numbers in a byte, which are changed in tests of their own."""
-
-
-@pytest.mark.parametrize(
-    "cls",
-    [cls for cls in ALL.values() if cls.input_names() and cls.type.name not in DATA_OF_HALF_BYTES],
-    ids=lambda cls: cls.type.name,
-)
-def test_what_is_said_to_be_unused_has_no_effect(cls: Operator) -> None:
-    desc, arrays = example_of_command_line(cls)
-    picture = explain(desc, *arrays, limits=EVERYTHING)
-    packed = desc.with_tensors(lambda _, tensor: dml.TensorDesc(tensor.data_type, tensor.sizes))
-    grids = {grid.tensor: grid for grid in picture.grids}
-    given = [np.zeros(tensor.sizes, tensor.data_type.dtype) for tensor in packed.inputs().values()]
-    cells = [
-        (slot, tensor.data_type, padded(cell.element, len(tensor.sizes)), cell)
-        for slot, (name, tensor) in enumerate(packed.inputs().items())
-        for cell in grids[name].cells()
-    ]
-    for slot, kind, at, cell in cells:
-        given[slot][at] = float(cell.value) if kind.is_float else int(cell.value)
-    before = results_of(packed, given)
-    for slot, kind, at, cell in cells:
-        is_used = "is not used" not in cell.says
-        if is_used and cls.type.name not in CHOOSING:
-            continue  # times 0, or past a limit, what is used has no effect either
-        has_effect = False
-        for value in other_values(given[slot][at], kind):
-            changed = [array.copy() for array in given]
-            changed[slot][at] = value
-            has_effect = has_effect or results_of(packed, changed) != before
-        assert has_effect == is_used, cell.says

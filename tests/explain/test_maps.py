@@ -85,7 +85,8 @@ def check_values(picture: Picture, primitive: Map, inputs: list[Array]) -> None:
         slots = dict.fromkeys(int(load.value) for load in loads(primitive.value))
         read, told = [primitive.sources[slot].tensor for slot in slots], [source.tensor for source in cell.sources]
         has_ways = any(node.op == "where" for node in walk(primitive.value))  # one of which is not taken
-        assert told == ([tensor for tensor in read if tensor in told] if has_ways else read)
+        bound = [grid.tensor for grid in picture.grids if grid.tensor in read]
+        assert told == [tensor for tensor in bound if tensor in told or not has_ways]
         assert {source.coordinate for source in cell.sources} <= {cell.element.coordinate}
 
 

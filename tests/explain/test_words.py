@@ -251,7 +251,7 @@ def test_formulas_past_reading_give_way_to_what_the_operator_says_of_itself() ->
     indices = T("uint32", (3, 4))
     summary, *sentences = told(dml.Scatter.infer(input_tensor=X, indices_tensor=indices, updates_tensor=X, axis=0))
     assert summary.startswith("computes 12 elements: a copy of the input with updates along an axis: Output[")
-    assert sentences[0] == "output[0,0] = -3"
+    assert sentences[0] == "output[0,0] = input[0,0] = -3"
     for cls in OPERATORS.values():
         assert as_ascii((cls.__doc__ or "").partition("\n")[0]).isascii(), cls  # for a terminal of ASCII alone
 

@@ -50,6 +50,8 @@ class _Tuple:
 class GatherTale(Tale):
     """Which tuple picks what, and where that lands."""
 
+    decides = "picks what lands in"
+
     def __init__(self, desc: OperatorDesc, primitive: Gathered, values: Mapping[str, Values]) -> None:
         self._desc, self._primitive = desc, primitive
         self._frames = self.frames(desc, primitive)

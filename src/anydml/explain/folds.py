@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.engines.reference import scan
-from anydml.engines.reference.evaluate import evaluate
-from anydml.explain.formula import ROW, Formula, name_index
+from anydml.explain.formula import ALONG, ROW, Formula, extreme_place, is_readable, name_index, written_out
 from anydml.explain.picture import Element, spoken, written
 from anydml.explain.tale import Landing, Tale, chained, computing, element_at, first_few, wrapped
+from anydml.explain.uses import TooMuch, Work
 from anydml.explain.values import coordinate_of, number_of, spread, write_value
 from anydml.ir.expressions import FOLDS, Expr
-from anydml.ir.trees import fetched, loads, moved, rewrite, walk
+from anydml.ir.trees import rewrite, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from anydml.arrays.tensor import TensorDesc
     from anydml.explain.picture import Coordinate
+    from anydml.explain.uses import Row
     from anydml.explain.values import Values
     from anydml.ir.verbs import Computation, Scan
-    from anydml.ir.views import View
     from anydml.operators import OperatorDesc
 
 
@@ -33,78 +34,12 @@ if TYPE_CHECKING:
 
 _LONGEST = 80
 """Of a formula in a sentence, which has it with names and with numbers."""
-_MOST_READ = 100_000
-"""Elements that a picture reads to compute those that it draws: some tenths of a second."""
-_MOST_SOURCES = 256
-"""Of an element, those that are drawn as such."""
+_LONGEST_SUM = 140
+"""Of a formula with the terms of its fold."""
+_MOST_TERMS = 16
 _UNKNOWN = "…"
-
-
-class _Row(NamedTuple):
-    """Where a step computes an element: at a coordinate of its walk."""
-
-    step: Computation
-    at: Coordinate
-
-    def shape(self) -> tuple[int, ...]:
-        """Of what is evaluated: one place, but for what is folded."""
-        kept = len(self.at) - self.step.depth
-        return (1,) * kept + self.step.sizes[kept:]
-
-    def numbers(self, slot: int, most: int = _MOST_READ) -> np.ndarray[Any, Any]:
-        """Where a source's elements lie that a row reads, the first of them."""
-        shape, strides = self.shape(), self.step.sources[slot].strides
-        places = np.unravel_index(np.arange(min(most, math.prod(shape))), shape)
-        found = sum(along * stride for along, stride in zip(places, strides, strict=True))
-        return np.asarray(found, np.int64) + self._start(slot)
-
-    def ends(self, slot: int) -> tuple[int, int]:
-        """The least and the greatest of these places."""
-        steps = [
-            (size - 1) * stride for size, stride in zip(self.shape(), self.step.sources[slot].strides, strict=True)
-        ]
-        start = self._start(slot)
-        return start + sum(min(step, 0) for step in steps), start + sum(max(step, 0) for step in steps)
-
-    def number(self, slot: int) -> int:
-        """Where the element lies that a source has at the very coordinate."""
-        return _placed(self.step.sources[slot], self.at)
-
-    def _start(self, slot: int) -> int:
-        return _placed(self.step.sources[slot], self.at[: len(self.at) - self.step.depth])
-
-
-class _TooMuch(Exception):  # noqa: N818 - no error: a picture leaves it out
-    """More to read than a picture is worth."""
-
-
-class _Reads:
-    """The elements of inputs that a result is made of, and those that only choose, as many as are drawn."""
-
-    def __init__(self) -> None:
-        self._met: set[tuple[str, int, bool]] = set()
-        self._found: dict[bool, dict[Element, None]] = {False: {}, True: {}}
-        self.is_cut = False
-        """Whether there are more."""
-
-    def has(self, tensor: str, number: int, chooses: bool) -> bool:
-        """Whether an element was met before, which it is then."""
-        if (tensor, number, chooses) in self._met or (tensor, number, False) in self._met:
-            return True
-        self._met.add((tensor, number, chooses))
-        return False
-
-    def add(self, element: Element, chooses: bool) -> None:
-        """One more, where there is room."""
-        if len(self._found[chooses]) < _MOST_SOURCES:
-            self._found[chooses][element] = None
-        else:
-            self.is_cut = True
-
-    def elements(self) -> tuple[tuple[Element, ...], tuple[Element, ...]]:
-        """What it is made of, and what chooses and is no part of it."""
-        sources, choosing = self._found[False], self._found[True]
-        return tuple(sources), tuple(one for one in choosing if one not in sources)
+_KNOWN = ("scores", "weights")
+"""What steps leave to one another and readers know by that name: attention's."""
 
 
 class ReduceTale(Tale):
@@ -116,16 +51,17 @@ class ReduceTale(Tale):
         steps = primitive if isinstance(primitive, tuple) else (primitive,)
         self._steps: tuple[Computation, ...] = tuple(one for step in steps for one in step.apart())
         self._values, self._outputs = values, desc.outputs()
-        self._sizes = {name: tensor.sizes for name, tensor in desc.tensors().items()}
+        self._tensors = desc.tensors()
+        self._sizes = {name: tensor.sizes for name, tensor in self._tensors.items()}
         for step in self._steps:
             self._sizes.setdefault(step.target.tensor, step.target.sizes)
-        self._known: dict[tuple[str, int], Any] = {}
-        self._fetched: dict[View, np.ndarray[Any, Any]] = {}
-        self._read = 0
+        self._work = Work(self._steps, values, self._sizes)
         count = sum(math.prod(tensor.sizes) for tensor in self._outputs.values())
         self._shown = {step: _shown(step) for step in self._steps}
         told = dict.fromkeys(f"{spoken(step.target.tensor)} = {self._told(step)}" for step in self._steps)
-        self.summary = computing(desc, count, ", ".join(told))
+        names = {view.tensor for step in self._steps for view in (*step.sources, step.target)}
+        is_known = names <= {*self._tensors, *_KNOWN} and len(told) == len({step.target.tensor for step in self._steps})
+        self.summary = computing(desc, count, ", ".join(told) if is_known else "")
         self._count = count
 
     def _told(self, step: Computation) -> str:
@@ -141,85 +77,90 @@ class ReduceTale(Tale):
         """Numbers around 0 for what is computed with."""
         return spread(field, tensor, list(desc.inputs()).index(field))
 
-    # What is computed
-
-    def _row(self, tensor: str, number: int) -> _Row:
-        """The step that leaves an element, and where: the last that writes it."""
-        for step in reversed(self._steps):
-            if step.target.tensor == tensor and (at := _located(step.target, number)) is not None:
-                return _Row(step, at)
-        raise LookupError(tensor)
-
-    def _element(self, tensor: str, number: int) -> Any:
-        if tensor in self._values:
-            self._read += 1
-            if self._read > _MOST_READ:
-                raise _TooMuch
-            return self._values[tensor].at(coordinate_of(number, self._sizes[tensor]))
-        if (tensor, number) not in self._known:
-            row = self._row(tensor, number)
-            self._known[tensor, number] = self._result(row, row.step.value)
-        return self._known[tensor, number]
-
-    def _result(self, row: _Row, node: Expr) -> Any:
-        """A node at the row's own coordinate."""
-        kept = len(row.at) - row.step.depth
-        return self._evaluated(row, node)[tuple(c if k >= kept else 0 for k, c in enumerate(row.at))]
-
-    def _evaluated(self, row: _Row, node: Expr) -> np.ndarray[Any, Any]:
-        """Have the reference engine compute it, so that a picture rounds and wraps as an operator does."""
-        shape = row.shape()
-        if self._read + math.prod(shape) > _MOST_READ:
-            raise _TooMuch
-        sources: list[Any] = [None] * len(row.step.sources)
-        for one in loads(node):
-            slot = int(one.value)
-            view, numbers = row.step.sources[slot], row.numbers(slot)
-            found = [self._element(view.tensor, int(number)) for number in numbers]
-            sources[slot] = np.array(found, view.data_type.dtype).reshape(shape)
-        for slot in fetched(node):
-            sources[slot] = self._whole(row.step.sources[slot])
-        kept = len(shape) - row.step.depth
-        cuts = [(c if k < kept else 0, 1) for k, c in enumerate(row.at)]
-        return np.broadcast_to(evaluate(moved(node, cuts), sources, shape, row.step.depth), shape)
-
-    def _whole(self, view: View) -> np.ndarray[Any, Any]:
-        """All elements of what is fetched from."""
-        if view not in self._fetched:
-            found = [self._element(view.tensor, _placed(view, at)) for at in np.ndindex(*view.sizes)]
-            self._fetched[view] = np.array(found, view.data_type.dtype).reshape(view.sizes)
-        return self._fetched[view]
-
-    # What is told
-
     def landing(self, element: Element) -> Landing:
         """One element, computed."""
-        row = self._row(element.tensor, number_of(element.coordinate, self._sizes[element.tensor]))
+        number = number_of(element.coordinate, self._sizes[element.tensor])
+        row = self._told_of(self._work.row(element.tensor, number))
         inner, origin = self._shown[row.step]
         formula = Formula(inner, lambda node: self._name(row, node), _LONGEST)
-        says = [str(element), formula.text(lambda node: self._name(row, node), is_chained=True)]
+        uses = self._work.uses(element.tensor, number)
+        says = [str(element)]
         value = _UNKNOWN
         try:
-            value = write_value(self._result(row, row.step.value))
-            says += [formula.numbers(lambda node: self._result(row, origin[node])), value]
-        except _TooMuch:
+            result = partial(self._result, row, origin)
+            value = write_value(self._work.element(element.tensor, number))
+            named = formula.text(lambda node: self._name(row, node), is_chained=True, value=result)
+            is_whole = not any(self._is_between(row.step, node) for node in _leaves(inner)) and is_readable(named)
+            if is_whole and not (_UNKNOWN in named and " if " in named):  # a choice that is cut short is a riddle
+                says.append(named)
+            elif len(uses.made_of) == 1 and self._written(uses.made_of[0]) == value:
+                says.append(str(uses.made_of[0]))
+            says += [self._written_out(row, formula, origin), formula.numbers(result), value]
+        except TooMuch:
             says.append(_UNKNOWN)
-        found = _Reads()
-        try:
-            self._collect(row, found, is_choice=False)
-        except _TooMuch:
-            found.is_cut = True
-        return Landing(value, chained(says), *found.elements(), is_cut=found.is_cut)
+        return uses.landing(value, chained(says))
 
-    def _name(self, row: _Row, node: Expr) -> str:
+    def _written(self, element: Element) -> str:
+        return write_value(self._values[element.tensor].at(element.coordinate))
+
+    def _told_of(self, row: Row) -> Row:
+        """The step that computes an element, which another may have copied from between."""
+        node = row.step.value.args[0] if row.step.value.op == "cast" else row.step.value
+        if node.op == "load" and self._is_between(row.step, node):
+            return self._told_of(self._work.row(row.step.sources[int(node.value)].tensor, row.number(int(node.value))))
+        return row
+
+    def _is_between(self, step: Computation, node: Expr) -> bool:
+        """Whether a leaf is of what one step leaves to another, and has no name that a reader knows."""
+        if node.op not in ("load", "fetch", ROW):
+            return False
+        tensor = step.sources[int(node.value)].tensor
+        return tensor not in self._tensors and tensor not in _KNOWN
+
+    def _result(self, row: Row, origin: Mapping[Expr, Expr], node: Expr) -> Any:
+        return self._work.result(row, origin[node])
+
+    def _written_out(self, row: Row, formula: Formula, origin: Mapping[Expr, Expr]) -> str:
+        """The formula with numbers, its only fold with all of its terms; nothing of several, or of too many."""
+        met: set[Expr] = set()
+
+        def expand(node: Expr) -> Any:
+            met.add(node)
+            terms = self._terms(row, origin[node])
+            named = extreme_place(origin[node])
+            return written_out(named.name if named else node.op, terms) if terms else None
+
+        text = formula.numbers(partial(self._result, row, origin), expand)
+        return text if len(met) == 1 and len(text) <= _LONGEST_SUM else ""
+
+    def _terms(self, row: Row, fold: Expr) -> list[str]:
+        """The terms of a fold in numbers, without those that add nothing."""
+        if math.prod(row.shape()) > _MOST_TERMS:
+            return []
+        nodes, named = self._work.nodes(row), extreme_place(fold)
+        (term,) = named.args if named else fold.args
+        formula, found = Formula(term, lambda _: "x"), []
+        chosen = term.args[0] if term.op == "cast" else term
+        for at in np.ndindex(row.shape()):
+            if chosen.op == "where":
+                test, yes, no = chosen.args
+                if (yes if nodes[test][at] else no).op in ("const", "given"):
+                    continue
+            text = formula.numbers(lambda node, at=at: nodes[node][at])  # type: ignore[misc]  # the place of this turn
+            found.append(text.replace(" * ", "·"))
+        return found
+
+    def _name(self, row: Row, node: Expr) -> str:
         """The name of a leaf: an element, or the part of a tensor that a row goes through."""
-        if node.op == "fetch":
-            return spoken(row.step.sources[int(node.value)].tensor)
-        if node.op not in ("load", ROW):
-            return name_index(node)
         slot = int(node.value)
+        if node.op == ALONG:
+            return name_index(node)
+        if node.op == "coordinate":
+            return str(row.at[slot])
         view = row.step.sources[slot]
         sizes = self._sizes[view.tensor]
+        if node.op == "fetch":
+            return self._fetched(row, node)
         if node.op == "load":
             return written(view.tensor, coordinate_of(row.number(slot), sizes))
         ends = [coordinate_of(end, sizes) for end in row.ends(slot)]
@@ -229,65 +170,33 @@ class ReduceTale(Tale):
             places.append(str(low) if low == high else ":" if last - first == size - 1 else f"{first}:{last + 1}")
         return written(view.tensor, tuple(places))
 
-    def _collect(self, row: _Row, found: _Reads, *, is_choice: bool) -> None:
-        """Add the elements of inputs that one is made of, and those that only choose among others."""
-        for slot, numbers, chooses in self._read_by(row):
-            tensor, chooses = row.step.sources[slot].tensor, chooses or is_choice
-            for number in numbers:
-                if found.has(tensor, number, chooses):
-                    continue
-                if tensor in self._values:
-                    found.add(Element(tensor, coordinate_of(number, self._sizes[tensor])), chooses)
-                else:
-                    self._collect(self._row(tensor, number), found, is_choice=chooses)
-
-    def _read_by(self, row: _Row) -> Iterator[tuple[int, list[int], bool]]:
-        """By load and fetch, where the elements lie that count for one result, and whether they only choose others.
-
-        From the root to the leaves, each node has the places of the walk at which it counts: of a `where` the way that
-        is not taken does not, its test and the indices of a fetch choose, and of what is folded all places count.
-        """
-        shape, kept = row.shape(), len(row.at) - row.step.depth
-        if math.prod(shape) > _MOST_READ:
-            raise _TooMuch
-        here = np.zeros(shape, bool)
-        here[tuple(c if k >= kept else 0 for k, c in enumerate(row.at))] = True
-        counts: dict[tuple[Expr, bool], np.ndarray[Any, Any]] = {(row.step.value, False): here}
-
-        def need(node: Expr, where: np.ndarray[Any, Any], chooses: bool) -> None:
-            counts[node, chooses] = counts.get((node, chooses), False) | where
-
-        for node in reversed(list(walk(row.step.value))):
-            for chooses in (False, True):
-                where = counts.get((node, chooses))
-                if where is None or not where.any():
-                    continue
-                if node.op == "where":
-                    test, *ways = node.args
-                    is_first = self._evaluated(row, test)
-                    need(test, where, True)
-                    need(ways[0], where & is_first, chooses)
-                    need(ways[1], where & ~is_first, chooses)
-                elif node.op in FOLDS:
-                    need(node.args[0], np.ones(shape, bool), chooses)
-                elif node.op == "fetch":
-                    slot = int(node.value)
-                    view = row.step.sources[slot]
-                    at = [self._evaluated(row, index) for index in node.args]
-                    places = sum(index * stride for index, stride in zip(at, view.strides, strict=True)) + view.offset
-                    yield slot, list(dict.fromkeys(np.broadcast_to(places, shape)[where].tolist())), chooses
-                    for index in node.args:
-                        need(index, where, True)
-                elif node.op == "load":
-                    slot = int(node.value)
-                    yield slot, list(dict.fromkeys(row.numbers(slot).reshape(shape)[where].tolist())), chooses
-                else:
-                    for arg in node.args:
-                        need(arg, where, chooses)
+    def _fetched(self, row: Row, node: Expr) -> str:
+        """The element that is fetched for a result; of a fold they are many."""
+        view, origin = row.step.sources[int(node.value)], self._shown[row.step][1]
+        if node not in origin:
+            return written(view.tensor, (_UNKNOWN,))
+        nodes = self._work.nodes(row)
+        at = [nodes[one] for one in origin[node].args]
+        number = view.offset + sum(int(one[row.place]) * stride for one, stride in zip(at, view.strides, strict=True))
+        return written(view.tensor, coordinate_of(number, self._sizes[view.tensor]))
 
     def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
         """The first elements."""
         return first_few([landing.says for landing in landings.values()], self._count, "elements")
+
+
+def _leaves(root: Expr) -> Iterator[Expr]:
+    """What a formula reads by name: of a fetch the element, and not its indices."""
+    ahead = [root]
+    while ahead:
+        node = ahead.pop()
+        if node.args and node.op != "fetch":
+            ahead += node.args
+        else:
+            yield node
+
+
+_ALONG = {"load": ROW, "coordinate": ALONG}
 
 
 def _shown(step: Computation) -> tuple[Expr, dict[Expr, Expr]]:
@@ -297,7 +206,7 @@ def _shown(step: Computation) -> tuple[Expr, dict[Expr, Expr]]:
 
     def change(node: Expr, args: tuple[Expr, ...]) -> Expr:
         if node.op in FOLDS:
-            args = (rewrite(node.args[0], lambda one: Expr(ROW, one.type, (), one.value) if one.op == "load" else one),)
+            args = (rewrite(node.args[0], lambda one: Expr(_ALONG.get(one.op, one.op), one.type, one.args, one.value)),)
         return Expr(node.op, node.type, args, node.value)
 
     for node in walk(value):
@@ -307,21 +216,6 @@ def _shown(step: Computation) -> tuple[Expr, dict[Expr, Expr]]:
         made[node] = change(node, tuple(made[arg] for arg in node.args))
         origin[made[node]] = node
     return made[value], origin
-
-
-def _placed(view: View, at: Coordinate) -> int:
-    """The number of the element that a view has at a coordinate; dimensions that are left away count as 0."""
-    return view.offset + sum(c * stride for c, stride in zip(at, view.strides, strict=False))
-
-
-def _located(view: View, number: int) -> Coordinate | None:
-    """Where a view whose elements lie apart has the one of a number; None where it has not."""
-    found, number = [0] * len(view.sizes), number - view.offset
-    for k in sorted(range(len(found)), key=lambda k: -view.strides[k]):
-        if view.strides[k]:
-            found[k], number = divmod(number, view.strides[k])
-    is_inside = not number and all(0 <= c < size for c, size in zip(found, view.sizes, strict=True))
-    return tuple(found) if is_inside else None
 
 
 # Scans: each output element is the tally of the elements before it, along one axis

@@ -16,6 +16,7 @@ from anydml.explain.values import write_number, write_value
 from anydml.ir import numerics
 from anydml.ir.expressions import FOLDS, Expr, const, maximum, minimum
 from anydml.ir.fetches import nearest_to
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,6 +48,7 @@ class Named(NamedTuple):
     args: tuple[Expr, ...]
 
 
+@functools.lru_cache(maxsize=1024)
 def recognise(node: Expr) -> Named | None:
     """The function that a node is the result of."""
     if node.type is None or not node.args:
@@ -111,7 +113,9 @@ _LONGEST_TOLD = 300
 """Of the formulas of all steps."""
 ROW = "row"
 """The leaf that stands for a load in a fold: all that is read along a row."""
-_NAMED = ("load", ROW, "coordinate")
+ALONG = "along"
+"""The leaf that stands for a coordinate in a fold."""
+_NAMED = ("load", ROW, "coordinate", ALONG)
 
 # How tightly what is written holds together, from the loosest.
 _CHOICE, _OR, _AND, _NOT, _TEST, _BITS, _SHIFT, _SUM, _PRODUCT, _SIGN, _POWER, _WHOLE = range(12)
@@ -159,25 +163,48 @@ class Formula:
             else:
                 pending += _shape(node).arguments()
 
-    def text(self, name: Callable[[Expr], str], *, is_chained: bool = False) -> str:
-        """The formula, with names for what it reads; between equals signs tests and choices have brackets."""
+    def text(
+        self,
+        name: Callable[[Expr], str],
+        *,
+        is_chained: bool = False,
+        value: Callable[[Expr], Any] | None = None,
+    ) -> str:
+        """The formula, with names for what it reads; between equals signs tests and choices have brackets.
+
+        What follows from the place alone is written as a number, where its value is known.
+        """
 
         def shape(node: Expr) -> _Shape:
+            if value is not None and is_by_place(node):
+                return _number(write_value(np.asarray(value(node) + 0)[()]))
             if node not in self._shown:
                 return _Shape(_WHOLE, (_LEFT_OUT,))
-            if node.op == "fetch":
+            if node.op == "fetch" and not is_chained:
                 opening, *parts = _called(name(node), node.args).parts
                 return _Shape(_WHOLE, (f"{str(opening)[:-1]}[", *parts[:-1], "]"))
+            if node.op == "fetch":  # of one element, which is known
+                return _Shape(_WHOLE, (name(node),))
             return _Shape(_WHOLE, (name(node),)) if node.op in _NAMED else _shape(node)
 
         return self._whole(shape) if is_chained else _write(self._root, shape)[0]
 
-    def numbers(self, value: Callable[[Expr], Any]) -> str:
-        """The formula with numbers: of what is left out the result, and of two that one is chosen of that one."""
+    def numbers(self, value: Callable[[Expr], Any], expand: Callable[[Expr], _Shape | None] | None = None) -> str:
+        """The formula with numbers: of what is left out the result, and of two that one is chosen of that one.
+
+        Folds are written as results, or as `expand` writes them.
+        """
 
         def shape(node: Expr) -> _Shape:
+            if expand is not None and node.op in FOLDS and node in self._shown and (found := expand(node)) is not None:
+                return found
             if node.op in (*_NAMED, "fetch", *FOLDS) or node not in self._shown:
                 return _number(_write_result(value(node)))
+            if is_by_place(node):
+                return _number(write_value(np.asarray(value(node) + 0)[()]))
+            if node.op in ("add", "fma") and seen(node.args[-1]).args and not value(node.args[-1]):
+                *factors, _ = node.args  # a correction that is 0 here
+                return shape(seen(factors[0])) if len(factors) == 1 else _infix("*", _PRODUCT, *factors)
             found = _shape(node)
             if found.level != _CHOICE:
                 return found
@@ -189,6 +216,16 @@ class Formula:
     def _whole(self, shape: Callable[[Expr], _Shape]) -> str:
         text, level = _write(self._root, shape)
         return f"({text})" if level <= _TEST else text
+
+
+def written_out(fold: str, terms: Sequence[str]) -> _Shape:
+    """A fold of numbers: `1·2 + 3·4`, or `max(1, 2)`."""
+    if fold in ("fold_sum", "fold_product") and len(terms) > 1:
+        is_sum = fold == "fold_sum"
+        return _Shape(_SUM if is_sum else _PRODUCT, ((" + " if is_sum else " * ").join(terms),))
+    if fold in ("fold_sum", "fold_product"):
+        return _Shape(_SUM, tuple(terms))
+    return _Shape(_WHOLE, (f"{fold.removeprefix('fold_')}({', '.join(terms)})",))
 
 
 def _write(node: Expr, shape: Callable[[Expr], _Shape]) -> tuple[str, int]:
@@ -240,7 +277,8 @@ _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1}
 
 def _kept(node: Expr) -> Expr | None:
     """The argument that an operation with a number leaves as it is."""
-    is_neutral = [arg.op in ("const", "given") and arg.value == _NEUTRAL[node.op] for arg in node.args]
+    args = [arg.args[0] if arg.op == "cast" else arg for arg in node.args]
+    is_neutral = [arg.op in ("const", "given") and arg.value == _NEUTRAL[node.op] for arg in args]
     if is_neutral[1]:
         return node.args[0]
     return node.args[1] if is_neutral[0] and node.op in ("add", "mul") else None
@@ -277,6 +315,27 @@ def _shape(node: Expr) -> _Shape:
     if infix is not None:
         return _infix(*infix, *args)
     return _called(node.type.name.lower() if op == "cast" and node.type is not None else op, args)
+
+
+@functools.lru_cache(maxsize=1024)
+def is_by_place(node: Expr) -> bool:
+    """Whether a number follows from its place alone: from coordinates, and not from what is read."""
+    below = list(walk(node))
+    return any(one.op == "coordinate" for one in below) and not any(
+        one.op in ("load", "fetch", ROW, ALONG, _ANY, *FOLDS) for one in below
+    )
+
+
+def extreme_place(node: Expr) -> Named | None:
+    """The place of the largest or the smallest along a row, and of what: the fold is of the places that have it."""
+    if node.op not in ("fold_min", "fold_max") or node.args[0].op != "where":
+        return None
+    test, place, other = (seen(one) for one in node.args[0].args)
+    found = [one for one in walk(test) if one.op == "eq" and one.args[1].op in ("fold_max", "fold_min")]
+    if place.op not in ("coordinate", ALONG) or other.op not in ("const", "given") or not found:
+        return None
+    number, extreme = found[0].args
+    return Named(f"arg{extreme.op.removeprefix('fold_')}", (number,))
 
 
 def _called(name: str, args: Sequence[Expr]) -> _Shape:
@@ -344,5 +403,5 @@ _SHAPES: dict[str, Callable[[Expr], _Shape]] = {
     "add": _sum, "sub": _sum, "fma": _sum, "mul": _product,
     "neg": lambda node: _Shape(_SIGN, ("-", (node.args[0], _POWER))),
     "rint": lambda node: _called("round", node.args),
-    **{op: lambda node: _called(node.op.removeprefix("fold_"), node.args) for op in FOLDS},
+    **{op: lambda node: _called(*(extreme_place(node) or (node.op.removeprefix("fold_"), node.args))) for op in FOLDS},
 }  # fmt: skip

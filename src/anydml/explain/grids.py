@@ -16,7 +16,7 @@ from anydml.explain.values import coordinate_of, write_value
 from anydml.operators.schema.fields import bare_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from anydml.arrays.tensor import TensorDesc
     from anydml.core.errors import Fault
@@ -215,19 +215,26 @@ class Scene:
         self._unused = ("is not used" if is_whole else "goes to no element shown") if is_told else ""
         self._outputs: dict[Element, list[Element]] = defaultdict(list)
         self._chosen: dict[Element, list[Element]] = defaultdict(list)
+        self._compared: dict[Element, list[Element]] = defaultdict(list)
         for element, landing in landings.items():
-            for source in landing.sources:
-                self._outputs[source].append(element)
-            for index in landing.chosen_by:
-                self._chosen[index].append(element)
+            for found, used in (
+                (self._outputs, landing.sources),
+                (self._chosen, landing.chosen_by),
+                (self._compared, landing.compared),
+            ):
+                for source in used:
+                    found[source].append(element)
 
     def used(self, tensor: str) -> list[Coordinate]:
         """The elements of an input that the drawn output needs, in the order in which they are needed."""
-        return [element.coordinate for element in (*self._outputs, *self._chosen) if element.tensor == tensor]
+        return [element.coordinate for element in self._all() if element.tensor == tensor]
 
     def tensors(self) -> dict[str, None]:
         """The inputs that the drawn output needs, in the order in which they are needed."""
-        return dict.fromkeys(element.tensor for element in (*self._outputs, *self._chosen))
+        return dict.fromkeys(element.tensor for element in self._all())
+
+    def _all(self) -> Iterator[Element]:
+        return itertools.chain(self._outputs, self._chosen, self._compared)
 
     def output_cell(self, element: Element) -> Cell:
         """An output element."""
@@ -241,6 +248,7 @@ class Scene:
             landing.sources,
             landing.chosen_by,
             landing.is_fault,
+            landing.compared,
         )
 
     def input_cell(self, element: Element, values: Values) -> Cell:
@@ -251,12 +259,20 @@ class Scene:
         badges = list(dict.fromkeys(landing.badge for landing in landings if landing.badge))
         badge = ",".join(badges[:2]) + ("…" if len(badges) > 2 else "")
         hue = next((landing.hue for landing in landings if landing.hue), 0)
-        verb = self.tale.verb if outputs else "helps to choose"
-        named = ", ".join(map(str, (*outputs, *chosen)[:_MOST_NAMED]))
-        more = len(landings) - _MOST_NAMED
-        says = f"{verb} {named}{f' and {more} more' if more > 0 else ''}" if landings else self._unused
         is_fault = any(landing.is_fault for landing in landings)
+        ways = (
+            (self.tale.verb, outputs),
+            ("leaves unwritten" if is_fault else self.tale.decides, chosen),
+            ("is compared for", self._compared[element]),
+        )
+        says = "; ".join(f"{verb} {_few(several)}" for verb, several in ways if several) or self._unused
         return Cell(element, value, f"{element} = {value} {says}".rstrip(), badge, hue, is_fault=is_fault)
+
+
+def _few(elements: Sequence[Element]) -> str:
+    more = len(elements) - _MOST_NAMED
+    named = ", ".join(map(str, elements[:_MOST_NAMED]))
+    return f"{named} and {more} more" if more > 0 else named
 
 
 def draw_grid(tensor: str, desc: TensorDesc, role: Role, cut: Cut, tale: Tale, cell: Callable[[Element], Cell]) -> Grid:

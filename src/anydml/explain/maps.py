@@ -13,6 +13,7 @@ from anydml.engines.reference.evaluate import evaluate
 from anydml.explain.formula import Formula, name_index
 from anydml.explain.picture import spoken
 from anydml.explain.tale import Landing, Tale, chained, computing, element_at, first_few, place_in, wrapped
+from anydml.explain.uses import Work
 from anydml.explain.values import number_of, spread, write_number, write_single, write_value
 from anydml.ir.expressions import coordinate, load
 from anydml.ir.patterns import match_filled, match_scaled
@@ -46,9 +47,7 @@ class Place:
 
     def name(self, node: Expr) -> str:
         """The name of a leaf here."""
-        if node.op == "fetch":
-            return spoken(self.primitive.sources[int(node.value)].tensor)
-        return str(self.element(node)) if node.op == "load" else name_index(node)
+        return str(self.element(node)) if node.op in ("load", "fetch") else str(self.at[int(node.value)])
 
     def value(self, node: Expr) -> Any:
         """Have the reference engine compute it, so that a picture rounds and wraps as an operator does."""
@@ -59,6 +58,10 @@ class Place:
         known = {coordinate(k): np.full(shape, c) for k, c in enumerate(self.at)}
         known |= {one: np.full(shape, self.value(one)) for one in walk(node) if one.op in ("load", "fetch")}
         return np.broadcast_to(evaluate(node, (), shape, known=known), shape)[(0,) * len(shape)]
+
+
+def _work(desc: OperatorDesc, primitive: Map, values: Mapping[str, Values]) -> Work:
+    return Work([primitive], values, {name: tensor.sizes for name, tensor in desc.tensors().items()})
 
 
 # Maps that compute: each element comes from those of the inputs that stand in its place
@@ -76,6 +79,7 @@ class MapTale(Tale):
 
     def __init__(self, desc: OperatorDesc, primitive: Map, values: Mapping[str, Values]) -> None:
         self._primitive, self._values, self._tensors = primitive, values, desc.tensors()
+        self._work = _work(desc, primitive, values)
         root = primitive.value
         self._inner = root.args[0] if root.op == "cast" else root
         """The computed number, before its conversion to the output's type."""
@@ -120,15 +124,15 @@ class MapTale(Tale):
         place = self._place(place_in(target, number))
         before, after = place.value(self._inner), place.value(self._primitive.value)
         value = write_value(after)
-        says = [str(element), self._formula.text(place.name, is_chained=True), self._formula.numbers(place.value)]
+        named = self._formula.text(place.name, is_chained=True, value=place.value)
+        says = [str(element), named, self._formula.numbers(place.value)]
         change = "" if isinstance(after, np.floating) and not self._is_conversion else _change(before, after)
         if change or not self._is_conversion:
             says.append(write_value(before) if change else value)
         told = chained(says)
         is_marked = self._mark(place, after, change)
-        taken = _taken(place, self._primitive.value)
-        sources = tuple(dict.fromkeys(place.element(node) for node in self._read if node in taken))
-        return Landing(value, f"{told}, {change}: {value}" if change else told, sources, hue=int(is_marked))
+        told = f"{told}, {change}: {value}" if change else told
+        return self._work.uses(target.tensor, number).landing(value, told, hue=int(is_marked))
 
     def _mark(self, place: Place, after: Any, change: str) -> bool:
         """Whether an element is worth a mark, which the legend then says the meaning of."""
@@ -158,22 +162,6 @@ class MapTale(Tale):
             if again:
                 several = "s" if len(again) > 1 else ""
                 yield f"{spoken(tensor)} is the same all along dimension{several} {' and '.join(again)}."
-
-
-def _taken(place: Place, root: Expr) -> set[Expr]:
-    """The nodes that count at a place: not those of the way that a `where` does not take."""
-    found: set[Expr] = set()
-    ahead = [root]
-    while ahead:
-        node = ahead.pop()
-        if node in found:
-            continue
-        found.add(node)
-        args = node.args
-        if node.op == "where":
-            args = (args[0], args[1 if place.value(args[0]) else 2])
-        ahead += args
-    return found
 
 
 def _is_truth(root: Expr, number: Expr) -> bool:
@@ -238,6 +226,7 @@ class MoveTale(Tale):
 
     def __init__(self, desc: OperatorDesc, primitive: Map, values: Mapping[str, Values]) -> None:
         self._primitive, self._values, self._tensors = primitive, values, desc.tensors()
+        self._work = _work(desc, primitive, values)
         self._count = math.prod(primitive.target.sizes)
         numbers = [write_value(node.value) for node in _choices(primitive.value)[1] if node.op in ("given", "const")]
         sources = [f"one of {spoken(view.tensor)}'s" for view in primitive.sources[:1]]
@@ -258,10 +247,9 @@ class MoveTale(Tale):
         place = Place(self._primitive, self._tensors, self._values, place_in(target, number))
         chosen = self._chosen(place, self._primitive.value)
         value: Any = write_value(place.value(chosen))
-        if chosen.op not in ("load", "fetch"):
-            return Landing(value, f"{element} = {value}")
-        source = place.element(chosen)
-        return Landing(value, f"{element} = {source} = {value}", (source,), hue=1)
+        uses = self._work.uses(target.tensor, number)
+        said = " = ".join([str(element), *map(str, uses.made_of), value])
+        return uses.landing(value, said, hue=int(bool(uses.made_of)))
 
     def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
         """The first elements."""

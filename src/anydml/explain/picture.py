@@ -58,11 +58,13 @@ class Cell:
     hue: int = 0
     """Elements that belong together have the same, from 1 to 6; 0 is for those that nothing happens to."""
     sources: tuple[Element, ...] = ()
-    """Of an output element: the input elements that it is made of, in the order in which they are taken."""
+    """Of an output element: the input elements that it is computed from, in the order in which they are taken."""
     chosen_by: tuple[Element, ...] = ()
-    """Of an output element: the indices that chose its sources."""
+    """Of an output element: those that decide what it is computed from: indices, conditions, numbers past a limit."""
     is_fault: bool = False
     """An index outside its dimension, or an element that such an index leaves unwritten."""
+    compared: tuple[Element, ...] = ()
+    """Of an output element: those that were looked at and lost: another number there could have led elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

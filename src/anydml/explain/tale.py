@@ -45,6 +45,7 @@ class Landing:
     is_fault: bool = False
     is_cut: bool = False
     """Whether there may be more sources than are told: nothing is said of the others then."""
+    compared: tuple[Element, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,8 @@ class Tale(abc.ABC):
     window: Window | None = None
     verb: str = "lands in"
     """The effect of a source on an output element."""
+    decides: str = "decides"
+    """The effect of what an output element is decided by."""
 
     marks: Mapping[int, Sequence[int]] = MappingProxyType({})
     """For some dimensions of the output, the places along them that are to be seen first."""
@@ -112,7 +115,7 @@ _AS_FORMULAS = str.maketrans({"·": " * ", "²": " ** 2"})
 
 def computing(desc: OperatorDesc, count: int, told: str) -> str:
     """A summary: so many elements, by a formula, or where that is past reading by what the operator says of itself."""
-    if not is_readable(told):
+    if not told or not is_readable(told):
         told = type(desc).own_words().partition("\n")[0].rstrip(".").translate(_AS_FORMULAS)
         told = told[:1].lower() + told[1:] if told[1:2].islower() or told[1:2] == " " else told
     return f"computes {count} element{'' if count == 1 else 's'}: {told}"
@@ -120,7 +123,7 @@ def computing(desc: OperatorDesc, count: int, told: str) -> str:
 
 def chained(texts: Sequence[str]) -> str:
     """An element, what it is in names and in numbers, and its value; nothing twice, and no formula past reading."""
-    kept = [text for k, text in enumerate(texts) if k in (0, len(texts) - 1) or is_readable(text)]
+    kept = [text for k, text in enumerate(texts) if k in (0, len(texts) - 1) or (text and is_readable(text))]
     return " = ".join(text for k, text in enumerate(kept) if text != kept[k - 1])
 
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Primitive
 
 
 # Where the elements of a resampled dimension come from
@@ -460,10 +461,9 @@ class Resampled(Moved):
         parts = temporary(f"parts of {name}", F32, [axis.length])
         return [Map((), places, low.place.to(INT32)), Map((), parts, high.part)]
 
-    def told(self) -> tuple[Map | Reduce | InPasses, ...]:
-        """Each element with the places that it comes from."""
-        axes = self.axes()
-        return self.lower() if any(map(self._is_smoothed, axes)) else (self._whole(*self.views(), axes),)
+    def told(self) -> tuple[Primitive, ...]:
+        """Of copies each element with the place that it comes from; weights as they are computed with."""
+        return super().told() if self.is_linear else (self._whole(*self.views(), self.axes()),)
 
     def _is_smoothed(self, axis: Axis) -> bool:
         """Whether more than two elements go into one."""
