@@ -156,7 +156,20 @@ def test_data_is_what_the_description_says() -> None:
     with pytest.raises(dml.BindingError, match="2 arrays"):
         explain(desc, None, None)
     with pytest.raises(dml.DescriptionError, match="desc must be an operator description"):
-        explain("slice")  # type: ignore[arg-type]  # wrong on purpose
+        explain(3)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_an_operators_name_shows_its_example() -> None:
+    picture = dml.explain("slice1")
+    assert isinstance(picture, Picture)
+    assert picture.sentences[1] == "output[0,0,0,0] = input[0, 0, 3 - 2*0, 1 + 2*0] = input[0,0,3,1] = 14"
+    assert "anydml-picture" in picture._repr_html_()  # in a notebook
+    assert picture == explain(dml.Slice1) == explain("DML_OPERATOR_SLICE1")
+    assert explain("relu", [[1, -1, 2], [0, 0, 0]]).sentences[1].endswith("max(-1, 0) = 0")
+    with pytest.raises(dml.DescriptionError, match="desc must name an operator.*'slise1'.*slice1"):
+        explain("slise1")
+    with pytest.raises(dml.DescriptionError, match="`anydml explain net.onnx` shows a model"):
+        explain("net.onnx")
 
 
 def test_values_are_written_short() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +10,7 @@ import pytest
 
 import anydml as dml
 from anydml.arrays.nibbles import pack, unpack
-from anydml.cli.describe import describe
-from anydml.cli.explain import operator_command
-from anydml.cli.explain_examples import example_of
+from anydml.cli.explain_examples import example
 from anydml.explain import Element, Limits, Picture, explain, shown_inputs
 from anydml.explain.values import write_value
 from anydml.operators import OPERATORS
@@ -27,13 +24,6 @@ pytestmark = pytest.mark.sampled(12)
 
 EVERYTHING = Limits(planes=1000, rows=1000, columns=1000, tensors=1000)
 _Pair = tuple[Element, Element]
-
-
-def example(cls: Operator) -> tuple[dml.OperatorDesc, list[Any]]:
-    """The description and the data of the example that `anydml explain` shows."""
-    command = operator_command(cls, [])
-    with command.make_context("explain", shlex.split(example_of(cls))) as context:
-        return describe(cls, dict(context.params))
 
 
 class Computation:
@@ -181,9 +171,10 @@ def check_what_is_used(computation: Computation, uses: dict[_Pair, str], effects
 
 
 def worlds(computation: Computation, element: Element, others: list[Element]) -> Iterator[dict[Element, Any]]:
-    """Other numbers in what is used beside an element: in one, first of other tensors, then in some."""
+    """Other numbers in what is used beside an element: in one, first of other tensors, then in all, then in some."""
     for one in sorted(others, key=lambda one: one.tensor == element.tensor):
         yield from ({one: value} for value in computation.others(one)[:5])
+    yield from (dict.fromkeys(others, value) for value in (0, 1))
     rng = np.random.default_rng(0)
     for _ in range(100):
         some = [one for one in others if rng.integers(2)]

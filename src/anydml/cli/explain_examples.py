@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
+import click
+
+from anydml.cli.describe import describe
 from anydml.cli.options import options_of
 from anydml.operators.schema.fields import FIELD_TYPES, PerDimension
 
 if TYPE_CHECKING:
+    from anydml.cli.values import Array
     from anydml.operators import OperatorDesc
 
 _EXAMPLES = {
@@ -207,3 +212,10 @@ def example_of(cls: type[OperatorDesc]) -> str:
     usual = {**dict.fromkeys(several, "1,1"), "axes": "1"}
     numbers = (f"{option.opts[-1]} {usual.get(option.name or '', 1)}" for option in needed)
     return " ".join(["--sizes 2,3", *numbers])
+
+
+def example(cls: type[OperatorDesc]) -> tuple[OperatorDesc, list[Array | None]]:
+    """The description and the data of the example; None for data that are made up."""
+    command = click.Command("explain", params=[*options_of(cls)])
+    with command.make_context("explain", shlex.split(example_of(cls))) as context:
+        return describe(cls, dict(context.params))

@@ -13,6 +13,7 @@ import numpy as np
 
 from anydml.core.enums import FeatureLevel
 from anydml.core.errors import BindingError, DescriptionError, DmlError, Fault, raise_description_faults, show
+from anydml.core.late_imports import import_alone
 from anydml.explain.copies import CopyTale, JoinTale
 from anydml.explain.fetches import GatherTale, ReversalTale
 from anydml.explain.folds import ReduceTale, ScanTale
@@ -24,7 +25,7 @@ from anydml.explain.values import read_array, write_single
 from anydml.ir.fetches import match_gathered, match_reversed
 from anydml.ir.patterns import is_copy, match_filled
 from anydml.ir.verbs import Computation, Map, Primitive, Reduce, Scan
-from anydml.operators import OperatorDesc, ScaleBias
+from anydml.operators import OperatorDesc, ScaleBias, find_operator
 from anydml.operators.fused import FusedActivation
 from anydml.operators.schema.fields import bare_name, dml_name
 
@@ -40,13 +41,13 @@ _DEFAULT_LIMITS = Limits()
 
 
 def explain(
-    desc: OperatorDesc,
+    desc: OperatorDesc | type[OperatorDesc] | str,
     *inputs: object,
     feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest(),  # noqa: B008 - a constant
     title: str = "",
     limits: Limits = _DEFAULT_LIMITS,
 ) -> Picture:
-    """Make a picture of what an operator does.
+    """Make a picture of what an operator does, of an operator's name of its example: `explain("slice1")`.
 
     `inputs` are arrays in binding order; None, or one that is left away, stands for values that are made up: 1, 2,
     3 …, and indices that count down; one on a GPU is copied from there. A description that is not
@@ -57,10 +58,15 @@ def explain(
     >>> print(explain(dml.CumulativeSummation(input_tensor=x, output_tensor=x, axis=0)).sentences[2])
     output[2] = 1 + 2 + 3 = 6
     """
+    if isinstance(desc, (str, type)):
+        import_alone("anydml.cli.explain_examples")
+        from anydml.cli.explain_examples import example
+
+        desc, others = example(_operator_of(desc))
+        inputs = (*inputs, *others[len(inputs) :])
     if not isinstance(desc, OperatorDesc):
-        rule = "desc must be an operator description, such as Slice1(...)"
-        way_out = f"the command `anydml explain {desc}` shows an example" if isinstance(desc, str) else ""
-        raise DescriptionError("explain", Fault(field="desc", rule=rule, value=desc, found=show(desc), way_out=way_out))
+        rule = "desc must be an operator description, such as Slice1(...), or an operator's name, such as 'slice1'"
+        raise DescriptionError("explain", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
     name, fields, title = desc.type.name, _fields(desc), " ".join(title.split())
     report = desc.check(feature_level)
     try:
@@ -81,6 +87,19 @@ def explain(
     )
     sentences = tuple(tale.sentences(scene.landings))
     return Picture(name, title, fields, tale.summary, grids, tale.legend, sentences, notes)
+
+
+def _operator_of(named: type | str) -> type[OperatorDesc]:
+    try:
+        return find_operator(named)
+    except DescriptionError as error:
+        (fault,) = error.faults
+        rule, way_out = "desc must name an operator, as 'slice1' does", fault.way_out
+        if isinstance(named, str) and named.lower().endswith((".onnx", ".json")):
+            way_out = f"the command `anydml explain {named}` shows a model"
+        raise DescriptionError(
+            "explain", Fault(field="desc", rule=rule, value=named, found=show(named), way_out=way_out)
+        ) from None
 
 
 def shown_inputs(desc: OperatorDesc, *inputs: object) -> list[np.ndarray[Any, Any]]:

@@ -185,6 +185,8 @@ def _cell(cell: Cell, edges: str, keys: Mapping[Element, str]) -> str:
     hue = " fault" if cell.is_fault else f" h{cell.hue}" if cell.hue else ""
     sources = " ".join(keys[e] for e in (*cell.sources, *cell.chosen_by) if e in keys)
     origin = f' data-from="{sources}"' if sources else ""
+    near = " ".join(keys[e] for e in cell.compared if e in keys)
+    origin += f' data-near="{near}"' if near else ""
     value = f"<b>{escape(cell.value)}</b>" if cell.hue else escape(cell.value)
     badge = f"<sup>{escape(cell.badge)}</sup>" if cell.badge else ""
     wide = " wide" if len(cell.badge) > 1 else ""

@@ -8,14 +8,17 @@
     const says = root.querySelector(".says");
     if (!cells.length || !says) continue;
     const byKey = new Map(cells.map((cell) => [cell.dataset.k, cell]));
-    const goesTo = new Map(cells.map((cell) => [cell, []]));
-    const comesFrom = new Map(cells.map((cell) => [cell, []]));
+    // By cell what belongs to it, and what was compared for it, or for which it was.
+    const belongs = new Map(cells.map((cell) => [cell, []]));
+    const compared = new Map(cells.map((cell) => [cell, []]));
     for (const cell of cells) {
-      for (const key of (cell.dataset.from || "").split(" ")) {
-        const source = byKey.get(key);
-        if (!source) continue;
-        comesFrom.get(cell).push(source);
-        goesTo.get(source).push(cell);
+      for (const [keys, found] of [[cell.dataset.from, belongs], [cell.dataset.near, compared]]) {
+        for (const key of (keys || "").split(" ")) {
+          const source = byKey.get(key);
+          if (!source) continue;
+          found.get(cell).push(source);
+          found.get(source).push(cell);
+        }
       }
       cell.setAttribute("aria-label", cell.title);
       cell.removeAttribute("title");
@@ -23,11 +26,12 @@
     }
     const hint = "Point at an element, or move to one with the arrow keys, to see what belongs to it.";
     const light = (cell) => {
-      for (const other of cells) other.classList.remove("lit", "point");
+      for (const other of cells) other.classList.remove("lit", "near", "point");
       says.textContent = cell ? cell.getAttribute("aria-label") : hint;
       if (!cell) return;
       cell.classList.add("point");
-      for (const other of [...comesFrom.get(cell), ...goesTo.get(cell)]) other.classList.add("lit");
+      for (const other of compared.get(cell)) other.classList.add("near");
+      for (const other of belongs.get(cell)) other.classList.add("lit");
     };
     const focused = () => cells.find((cell) => cell === root.ownerDocument.activeElement);
     for (const table of root.querySelectorAll("table")) {

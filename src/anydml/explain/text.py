@@ -29,6 +29,8 @@ _ASCII = str.maketrans({"│": "|", "─": "-", "┌": "+", "┐": "+", "└": "
                         "ᵀ": "^T", "ᵖ": "^p", "⌈": "ceil(", "⌉": ")", "⌊": "floor(", "⌋": ")",
                         **{small: digit for digit, small in zip("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹", strict=True)}})  # fmt: skip
 _BADGED = re.compile(" ([^\\[\\]]*[^\\[\\]\\s⁰¹²³⁴⁵⁶⁷⁸⁹·])([⁰¹²³⁴⁵⁶⁷⁸⁹·]+…?)")
+_TIMES = re.compile("(?<=[\\w)])·(?=[-\\w(])(?<![⁰¹²³⁴⁵⁶⁷⁸⁹]·)")
+"""A product's sign, and not what parts badges."""
 _GAP = "⋯"
 _BETWEEN = 4
 
@@ -45,7 +47,7 @@ def as_ascii(text: str) -> str:
     """
     if badged := _BADGED.fullmatch(text):
         text = f"{badged[1]}^{badged[2]}"
-    return text.translate(_ASCII)
+    return _TIMES.sub("*", text).translate(_ASCII)
 
 
 def lines(picture: Picture, width: int) -> Iterator[Line]:
