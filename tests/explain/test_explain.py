@@ -166,9 +166,9 @@ def test_an_operators_name_shows_its_example() -> None:
     assert "anydml-picture" in picture._repr_html_()  # in a notebook
     assert picture == explain(dml.Slice1) == explain("DML_OPERATOR_SLICE1")
     assert explain("relu", [[1, -1, 2], [0, 0, 0]]).sentences[1].endswith("max(-1, 0) = 0")
-    with pytest.raises(dml.DescriptionError, match="desc must name an operator.*'slise1'.*slice1"):
+    with pytest.raises(dml.DescriptionError, match=r"desc must name an operator.*'slise1'.*slice1"):
         explain("slise1")
-    with pytest.raises(dml.DescriptionError, match="`anydml explain net.onnx` shows a model"):
+    with pytest.raises(dml.DescriptionError, match=r"`anydml explain net\.onnx` shows a model"):
         explain("net.onnx")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import anydml as dml
 from anydml.arrays.nibbles import pack, unpack
 from anydml.cli.explain_examples import example
 from anydml.explain import Element, Limits, Picture, explain, shown_inputs
+from anydml.explain.picture import spoken
 from anydml.explain.values import write_value
 from anydml.operators import OPERATORS
 
@@ -124,10 +126,20 @@ def check(cls: Operator) -> None:
     computation = Computation(desc, shown_inputs(desc, *arrays))
     uses = said(computation, picture)
     with np.errstate(all="ignore"):
+        check_names(picture)
         check_values(computation, picture)
         effects = check_what_changes(computation, picture, uses)
         check_what_is_used(computation, uses, effects)
         check_what_decides(computation, uses)
+
+
+def check_names(picture: Picture) -> None:
+    """What one step leaves to another has a name of ours, which says nothing to a reader."""
+    says = [cell.says for grid in picture.grids for cell in grid.cells()]
+    names = {spoken(grid.tensor).partition("[")[0] for grid in picture.grids} | {"index", "scores", "weights"}
+    for text in (picture.summary, *picture.sentences, *says):
+        found = set(re.findall(r"\b([a-z]\w*)(?:\[| = (?=[a-z]))", text))
+        assert found <= names | {"out"}, text  # which MAX_UNPOOLING says of itself
 
 
 def check_values(computation: Computation, picture: Picture) -> None:

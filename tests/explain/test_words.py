@@ -259,3 +259,37 @@ def test_formulas_past_reading_give_way_to_what_the_operator_says_of_itself() ->
 def test_made_up_variances_are_positive() -> None:
     tensors = dict.fromkeys([f"{name}_tensor" for name in ("input", "mean", "variance", "scale", "bias")], X)
     assert "nan" not in " ".join(told(dml.BatchNormalization.infer(**tensors, epsilon=0.0)))
+
+
+def test_sums_are_written_out() -> None:
+    assert explain(dml.Convolution).sentences[0].endswith("= 1·1 + 2·0 + 5·(-2) + 6·3 = 9")
+    assert explain(dml.AveragePooling).sentences[0].endswith("/ 4 = (1 + 2 + 4 + 5) / 4 = 12 / 4 = 3")
+    assert explain(dml.MaxPooling1).sentences[2:4] == (
+        "output[0,0,0,1] = max(input[0,0,0:2,1:3]) = max(7, 3, 5, 7) = 7",
+        "output_indices[0,0,0,1] = first(1, 5) = 1",  # of the places of the largest
+    )
+    assert explain(dml.Argmax).sentences[0] == "output[0,0] = argmax(input[0,:]) = argmax(3, 9, 4, 9) = 1"
+    long = T("float32", (17,))
+    assert told(dml.Reduce.infer(input_tensor=long, function="SUM", axes=(0,)))[1] == "output[0] = sum(input[:]) = 0"
+    assert as_ascii("1·2 + 5·(-2)") == "1*2 + 5*(-2)"
+
+
+def test_what_an_element_is_used_for_is_said_by_its_kind() -> None:
+    cells = {str(cell.element): cell.says for grid in explain(dml.TopK).grids for cell in grid.cells()}
+    assert cells["input[1]"] == (
+        "input[1] = 9 goes into output_value[0]; decides output_value[1], output_index[1];"
+        " is compared for output_index[0]"
+    )
+    assert cells["input[0]"].startswith("input[0] = 3 is compared for output_value[0], output_index[0]")
+    cells = {str(cell.element): cell.says for grid in explain(dml.Scatter).grids for cell in grid.cells()}
+    assert cells["updates[0,0]"] == "updates[0,0] = 10 is not used"  # written over by the next tuple
+    assert cells["indices[1,0]"].startswith("indices[1,0] = 2 decides output[2,0]; is compared for output[0,0]")
+    assert cells["input[2,0]"] == "input[2,0] = 7 is not used"
+
+
+def test_what_indices_place_has_their_numbers() -> None:
+    grids = {grid.tensor: grid for grid in explain(dml.Scatter).grids}
+    badges = {name: [cell.badge for cell in grid.cells()] for name, grid in grids.items()}
+    assert badges["UpdatesTensor"] == ["", "2", "", "4", "5", "6"]
+    assert badges["OutputTensor"] == ["", "2", "", "", "5", "6", "4", "", ""]
+    assert explain(dml.Scatter).legend == (("marked", "placed by indices, with the number of the index"),)

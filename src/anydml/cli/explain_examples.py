@@ -54,8 +54,8 @@ _EXAMPLES = {
     "diagonal_matrix1": "--sizes 3,4 --diagonal-fill-begin 0 --diagonal-fill-end 2 --value 9",
     "slice_grad": "--sizes 2,2 --output-sizes 3,4 --offsets 0,1 --window 3,3 --strides 2,-2",
     "roi_pooling": "--sizes 2,1,3,3 --roi [[[[1,0,0,2,2],[0,1,1,2,2]]]] --pooled-size 2,2",
-    "roi_align": "--sizes 2,1,3,3 --roi [[0,0,2,2]] --indices [1] --output-sizes 1,1,2,2",
-    "roi_align1": "--sizes 2,1,3,3 --roi [[0,0,2,2]] --indices [1] --output-sizes 1,1,2,2",
+    "roi_align": "--sizes 2,1,3,3 --roi [[0,0,2,1]] --indices [1] --output-sizes 1,1,2,2",
+    "roi_align1": "--sizes 2,1,3,3 --roi [[0,0,2,1]] --indices [1] --output-sizes 1,1,2,2",
     "roi_align_grad": "--gradient-data [[[[1,2]]]] --roi [[0,0,4,2]] --indices [0] --output-gradient-sizes 2,1,2,4",
     "resample": "--data 4,8,16 --scales 2 --mode linear",
     "resample1": "--data 4,8,16 --scales 2 --input-pixel-offsets 0.5 --output-pixel-offsets 0",
@@ -73,9 +73,9 @@ _EXAMPLES = {
     "dequantize": "--data [[-3,0,2],[7,4,1]] --type int8 --quantizations-data [[0.5]] --quantization-type scale",
     "unfold": "--sizes 1,1,4 --window-sizes 3",
     "fold": "--data [[[1,2],[10,20],[100,200]]] --output-sizes 1,1,4 --window-sizes 3",
-    "multihead_attention": "--query-data [[[9,0],[0,9]]] --key-data [[[9,0],[0,9]]] --value-data [[[1,2],[3,4]]]",
+    "multihead_attention": "--query-data [[[2,0],[0,2]]] --key-data [[[1,0],[0,1]]] --value-data [[[1,2],[3,4]]]",
     "multihead_attention1": (
-        "--query-data [[[9,0,0,9]]] --key-data [[[9,0],[0,9]]] --value-data [[[1,2],[3,4]]] --query-head-count 2"
+        "--query-data [[[2,0,0,2]]] --key-data [[[1,0],[0,1]]] --value-data [[[1,2],[3,4]]] --query-head-count 2"
     ),
     "reverse_subsequences": "--sizes 3,4 --lengths 3,2,4 --axis 1",
     "element_wise_recip": "--data [[1,2,4],[-0.5,0.25,0]]",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,18 +13,18 @@ import numpy as np
 from anydml.engines.reference import scan
 from anydml.explain.formula import ALONG, ROW, Formula, extreme_place, is_readable, name_index, written_out
 from anydml.explain.picture import Element, spoken, written
-from anydml.explain.tale import Landing, Tale, chained, computing, element_at, first_few, wrapped
+from anydml.explain.tale import HUES, Landing, Tale, chained, computing, element_at, first_few, wrapped
 from anydml.explain.uses import TooMuch, Work
 from anydml.explain.values import coordinate_of, number_of, spread, write_value
 from anydml.ir.expressions import FOLDS, Expr
-from anydml.ir.trees import rewrite, walk
+from anydml.ir.trees import loads, rewrite, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from anydml.arrays.tensor import TensorDesc
     from anydml.explain.picture import Coordinate
-    from anydml.explain.uses import Row
+    from anydml.explain.uses import Row, Uses
     from anydml.explain.values import Values
     from anydml.ir.verbs import Computation, Scan
     from anydml.operators import OperatorDesc
@@ -37,6 +38,7 @@ _LONGEST = 80
 _LONGEST_SUM = 140
 """Of a formula with the terms of its fold."""
 _MOST_TERMS = 16
+_NEGATIVE = re.compile(r"·(-[\w.]+)")
 _UNKNOWN = "…"
 _KNOWN = ("scores", "weights")
 """What steps leave to one another and readers know by that name: attention's."""
@@ -98,7 +100,25 @@ class ReduceTale(Tale):
             says += [self._written_out(row, formula, origin), formula.numbers(result), value]
         except TooMuch:
             says.append(_UNKNOWN)
-        return uses.landing(value, chained(says))
+        return self._marked(element, uses, uses.landing(value, chained(says)))
+
+    def _marked(self, element: Element, uses: Uses, landing: Landing) -> Landing:
+        """A result that is an element as it was, marked by the index that decided, or by its own number."""
+        if not uses.made_of or any(self._written(one) != landing.value for one in uses.made_of):
+            return landing
+        tensors = {one.tensor for one in uses.made_of}
+        if uses.decided_by and all(one.tensor.startswith("Indices") for one in uses.decided_by):
+            first = uses.decided_by[0]
+            number = number_of(first.coordinate, self._sizes[first.tensor]) // len(uses.decided_by)
+            words = "placed by indices, with the number of the index"
+        elif any(one.tensor in tensors for one in (*uses.compared, *uses.decided_by)):
+            number = number_of(element.coordinate, self._sizes[element.tensor])
+            words = "taken as it is, with the number of the output element"
+        else:
+            return landing
+        self.legend = (("marked", words),)
+        is_placed = words.startswith("placed")
+        return replace(landing, badge=str(number + 1), hue=1 + number % HUES, marks_chosen=is_placed)
 
     def _written(self, element: Element) -> str:
         return write_value(self._values[element.tensor].at(element.coordinate))
@@ -121,17 +141,18 @@ class ReduceTale(Tale):
         return self._work.result(row, origin[node])
 
     def _written_out(self, row: Row, formula: Formula, origin: Mapping[Expr, Expr]) -> str:
-        """The formula with numbers, its only fold with all of its terms; nothing of several, or of too many."""
+        """The formula with numbers, its folds with all of their terms; nothing where that is long."""
         met: set[Expr] = set()
 
         def expand(node: Expr) -> Any:
             met.add(node)
             terms = self._terms(row, origin[node])
             named = extreme_place(origin[node])
-            return written_out(named.name if named else node.op, terms) if terms else None
+            name = named.name if named else _name_of_places(origin[node]) or node.op
+            return written_out(name, terms) if terms else None
 
         text = formula.numbers(partial(self._result, row, origin), expand)
-        return text if len(met) == 1 and len(text) <= _LONGEST_SUM else ""
+        return text if met and len(text) <= _LONGEST_SUM else ""
 
     def _terms(self, row: Row, fold: Expr) -> list[str]:
         """The terms of a fold in numbers, without those that add nothing."""
@@ -147,7 +168,7 @@ class ReduceTale(Tale):
                 if (yes if nodes[test][at] else no).op in ("const", "given"):
                     continue
             text = formula.numbers(lambda node, at=at: nodes[node][at])  # type: ignore[misc]  # the place of this turn
-            found.append(text.replace(" * ", "·"))
+            found.append(_NEGATIVE.sub("·(\\1)", text.replace(" * ", "·")))
         return found
 
     def _name(self, row: Row, node: Expr) -> str:
@@ -183,6 +204,13 @@ class ReduceTale(Tale):
     def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
         """The first elements."""
         return first_few([landing.says for landing in landings.values()], self._count, "elements")
+
+
+def _name_of_places(fold: Expr) -> str:
+    """What the least and the greatest are called of places alone: the first and the last."""
+    term = fold.args[0]
+    is_place = term.op == "where" and not loads(term.args[1]) and bool(loads(term.args[0]))
+    return {"fold_min": "first", "fold_max": "last"}.get(fold.op, "") if is_place else ""
 
 
 def _leaves(root: Expr) -> Iterator[Expr]:

@@ -256,10 +256,12 @@ class Scene:
         value = write_value(values.at(element.coordinate))
         outputs, chosen = self._outputs[element], self._chosen[element]
         landings = [self.landings[one] for one in (*outputs, *chosen)]
+        is_fault = any(landing.is_fault for landing in landings)
+        landings = [self.landings[one] for one in outputs]
+        landings += [landing for one in chosen if (landing := self.landings[one]).marks_chosen]
         badges = list(dict.fromkeys(landing.badge for landing in landings if landing.badge))
         badge = ",".join(badges[:2]) + ("…" if len(badges) > 2 else "")
         hue = next((landing.hue for landing in landings if landing.hue), 0)
-        is_fault = any(landing.is_fault for landing in landings)
         ways = (
             (self.tale.verb, outputs),
             ("leaves unwritten" if is_fault else self.tale.decides, chosen),

@@ -46,6 +46,8 @@ class Landing:
     is_cut: bool = False
     """Whether there may be more sources than are told: nothing is said of the others then."""
     compared: tuple[Element, ...] = ()
+    marks_chosen: bool = True
+    """Whether what decides has the badge and the hue too."""
 
 
 @dataclass(frozen=True, slots=True)
