@@ -68,6 +68,7 @@ def _pictures() -> dict[str, Picture]:
         input_window_strides=(0, 1),
     )
     found["faults"] = explain(bad, title="dispatchable 'crop'")
+    found |= {f"example of {cls.type.name}": explain(cls) for cls in (dml.TopK, dml.Scatter, dml.MaxPooling1)}
     return found
 
 
@@ -134,6 +135,22 @@ def test_pointing_at_an_element_lights_what_belongs_to_it(page: browser.Page, tm
     page.send("Input.dispatchMouseEvent", type="mouseMoved", x=999, y=799)
     assert lit(page) == (set(), set())
     assert page.complaints() == []
+
+
+def test_what_was_compared_is_outlined(page: browser.Page, tmp_path: Path) -> None:
+    picture = PICTURES["example of SCATTER"]
+    keys = {str(element): key for element, key in keys_of(picture).items()}
+    open_page(page, picture, tmp_path)
+    near = "[...document.querySelectorAll('.near')].map(c => c.dataset.k)"
+    page.hover(at(keys["output[0,1]"]))
+    assert lit(page) == ({keys["output[0,1]"]}, {keys["updates[0,1]"], keys["indices[0,1]"]})
+    assert page.run(near) == [keys["indices[1,1]"]]
+    keep(page, "compared")
+    page.hover(at(keys["indices[1,1]"]))
+    assert set(page.run(near)) == {keys["output[0,1]"], keys["output[2,1]"]}
+    hint = "document.querySelector('.says').textContent"
+    page.send("Input.dispatchMouseEvent", type="mouseMoved", x=999, y=799)
+    assert page.run(hint).endswith("to see what belongs to it; what was compared is outlined.")
 
 
 def test_keys_move_from_element_to_element(page: browser.Page, tmp_path: Path) -> None:

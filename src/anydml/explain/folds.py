@@ -17,7 +17,7 @@ from anydml.explain.tale import HUES, Landing, Tale, chained, computing, element
 from anydml.explain.uses import TooMuch, Work
 from anydml.explain.values import coordinate_of, number_of, spread, write_value
 from anydml.ir.expressions import FOLDS, Expr
-from anydml.ir.trees import loads, rewrite, walk
+from anydml.ir.trees import rewrite, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -106,12 +106,12 @@ class ReduceTale(Tale):
         """A result that is an element as it was, marked by the index that decided, or by its own number."""
         if not uses.made_of or any(self._written(one) != landing.value for one in uses.made_of):
             return landing
-        tensors = {one.tensor for one in uses.made_of}
-        if uses.decided_by and all(one.tensor.startswith("Indices") for one in uses.decided_by):
+        others = {one.tensor for one in (*uses.decided_by, *uses.compared)}
+        if uses.decided_by and {one.tensor for one in uses.decided_by} == {"IndicesTensor"}:
             first = uses.decided_by[0]
             number = number_of(first.coordinate, self._sizes[first.tensor]) // len(uses.decided_by)
             words = "placed by indices, with the number of the index"
-        elif any(one.tensor in tensors for one in (*uses.compared, *uses.decided_by)):
+        elif others - {"IndicesTensor"}:
             number = number_of(element.coordinate, self._sizes[element.tensor])
             words = "taken as it is, with the number of the output element"
         else:
@@ -209,8 +209,12 @@ class ReduceTale(Tale):
 def _name_of_places(fold: Expr) -> str:
     """What the least and the greatest are called of places alone: the first and the last."""
     term = fold.args[0]
-    is_place = term.op == "where" and not loads(term.args[1]) and bool(loads(term.args[0]))
+    is_place = term.op == "where" and not _is_read(term.args[1]) and _is_read(term.args[0])
     return {"fold_min": "first", "fold_max": "last"}.get(fold.op, "") if is_place else ""
+
+
+def _is_read(root: Expr) -> bool:
+    return any(node.op in ("load", "fetch") for node in walk(root))
 
 
 def _leaves(root: Expr) -> Iterator[Expr]:

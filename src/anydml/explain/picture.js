@@ -24,7 +24,8 @@
       cell.removeAttribute("title");
       cell.tabIndex = -1;
     }
-    const hint = "Point at an element, or move to one with the arrow keys, to see what belongs to it.";
+    const outlined = root.querySelector("[data-near]") ? "; what was compared is outlined" : "";
+    const hint = `Point at an element, or move to one with the arrow keys, to see what belongs to it${outlined}.`;
     const light = (cell) => {
       for (const other of cells) other.classList.remove("lit", "near", "point");
       says.textContent = cell ? cell.getAttribute("aria-label") : hint;
