@@ -75,7 +75,7 @@ _EXAMPLES = {
     "fold": "--data [[[1,2],[10,20],[100,200]]] --output-sizes 1,1,4 --window-sizes 3",
     "multihead_attention": "--query-data [[[2,0],[0,2]]] --key-data [[[1,0],[0,1]]] --value-data [[[1,2],[3,4]]]",
     "multihead_attention1": (
-        "--query-data [[[2,0,0,2]]] --key-data [[[1,0],[0,1]]] --value-data [[[1,2],[3,4]]] --query-head-count 2"
+        "--query-data [[[0,0,0,9]]] --key-data [[[9,0],[0,9]]] --value-data [[[1,2],[3,4]]] --query-head-count 2"
     ),
     "reverse_subsequences": "--sizes 3,4 --lengths 3,2,4 --axis 1",
     "element_wise_recip": "--data [[1,2,4],[-0.5,0.25,0]]",
@@ -150,7 +150,7 @@ _EXAMPLES = {
         "--data [[[[1,3,5]]]] --gradient-data [[[[1,2,6]]]] --mean-data [[[[3]]]] "
         "--variance-data [[[[2.5]]]] --scale-data [[[[2]]]]"
     ),
-    "local_response_normalization": "--data [[[[1,2]],[[3,4]],[[5,6]]]] --cross-channel --size 3 --alpha 0.5",
+    "local_response_normalization": "--data [[[[1,2]],[[3,4]],[[5,6]]]] --size 3 --alpha 0.5",
     "local_response_normalization_grad": (
         "--data [[[[1,2]],[[3,4]],[[5,6]]]] --gradient-data [[[[1,1]],[[2,1]],[[1,3]]]] --cross-channel "
         "--size 3 --alpha 0.5"
