@@ -319,6 +319,9 @@ def test_open_sizes_are_told_and_given(tmp_path: Path) -> None:
         time.sleep(0.01)
     found = state["result"]
     assert found["types"]["x"] == f"float[1,{found['sizes']['x[1]']},7,3]"
+    for wrong_value in ("x=/etc/hostname", "x=x.npy", "x=", "x"):
+        with pytest.raises(ModelError, match="a value is a number or a list"):
+            asks["sizes"]({"sizes": [], "values": [wrong_value]})
     for wrong in (["batch=x"], "batch=1", [1], ["batch=1"] * 1000):
         with pytest.raises((ModelError, click.UsageError)):
             asks["sizes"]({"sizes": wrong})
@@ -362,3 +365,32 @@ def test_help_has_the_options_of_a_model() -> None:
     text = CliRunner().invoke(app, ["explore", "--help"]).output
     assert "--shape NAME=SIZES" in text
     assert "--ort-profile FILE" in text
+
+
+@needs_onnx
+def test_a_value_on_which_depends_what_runs_is_given(tmp_path: Path) -> None:
+    from onnx import TensorProto, helper
+
+    def branch(kind: str) -> Any:
+        return helper.make_graph(
+            [helper.make_node(kind, ["x"], [kind], name=kind)], kind, [],
+            [helper.make_tensor_value_info(kind, TensorProto.FLOAT, [3])],
+        )  # fmt: skip
+
+    node = helper.make_node("If", ["c"], ["y"], name="choose", then_branch=branch("Exp"), else_branch=branch("Neg"))
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy")
+    c = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    asks = Workspace([open_model(saved(tmp_path / "if.onnx", [node], [x, c], [y], {}), {})]).answers()
+    found = {one["name"]: one for one in asks["model"]({})["sizes"]}
+    assert found["c"] == {"name": "c", "where": [], "value": None, "is_value": True}
+
+    def job(name: str) -> Any:
+        while (state := asks["job"]({"name": name}))["state"] == "running":
+            time.sleep(0.01)
+        return state
+
+    assert "cond must be known" in job("passes")["says"]
+    asks["sizes"]({"values": ["c=true"]})
+    assert job("passes")["state"] == "done"
+    assert job("check")["state"] == "done"
+    assert {one["name"]: one["value"] for one in asks["model"]({})["sizes"]}["c"] == "true"

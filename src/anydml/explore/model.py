@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -184,11 +185,14 @@ class Workspace:
         return self._models[side].overview()
 
     def _resize(self, opened: Opened, asked: Any) -> dict[str, Any]:
-        sizes = asked.get("sizes")
-        if not isinstance(sizes, list) or len(sizes) > _MOST_SIZES or not all(isinstance(one, str) for one in sizes):
-            raise _refused("sizes", "sizes are given as on the command line: batch=2")
-        options = {**opened.options, "sizes": tuple(sizes)}
-        Given(sizes=tuple(sizes)).shapes()  # which says what is wrong with them
+        sizes, values = (_texts(key, asked.get(key, [])) for key in ("sizes", "values"))
+        for text in values:
+            if not _is_literal(text.partition("=")[2]):  # a page reads no files
+                raise _refused("values", f"a value is a number or a list such as [1,2]; got {show(text, 60)}")
+        names = {text.partition("=")[0] for text in values}
+        kept = [text for text in opened.options.get("inputs", ()) if text.partition("=")[0] not in names]
+        options = {**opened.options, "sizes": sizes, "inputs": (*kept, *values)}
+        Given(sizes=sizes).shapes()  # which says what is wrong with them
         other = open_model(opened.path, options)
         if opened.profile is not None:
             other.show_profile(opened.profile)
@@ -217,6 +221,19 @@ class Workspace:
             raise _refused("model", "two models have to be open")
         a, b = (self._models[side] for side in _SIDES)
         return compare_graphs(a.work.graphs[0], b.work.graphs[0], a.work.digest, b.work.digest)
+
+
+def _texts(field: str, given: Any) -> tuple[str, ...]:
+    if not isinstance(given, list) or len(given) > _MOST_SIZES or not all(isinstance(one, str) for one in given):
+        raise _refused(field, f"{field} are given as on the command line: name=2")
+    return tuple(given)
+
+
+def _is_literal(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), (int, float, list))
+    except (ValueError, RecursionError):
+        return False
 
 
 def _side(asked: Any) -> str:

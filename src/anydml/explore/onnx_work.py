@@ -21,6 +21,7 @@ from anydml.onnx.read import read_model
 from anydml.onnx.shapes import assumed_told, named_sizes
 from anydml.onnx.tensors import decode_tensor
 from anydml.onnx.tools.random_inputs import make_up, refuse_made_up
+from anydml.onnx.tools.report import inputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -179,6 +180,8 @@ def _tensor_type(tensor: Tensor) -> str:
 # The work
 
 
+_MOST_TYPED = 8
+"""Elements of an input that the page has a field for."""
 _RUNS = 5
 """Of a profile, after a first that does not count."""
 
@@ -234,7 +237,10 @@ class OnnxWork:
         return found
 
     def sizes(self) -> list[dict[str, Any]]:
-        """The open sizes of its inputs: by names, or by places where they have none; and those that are given."""
+        """The open sizes of its inputs, by names or by places, and inputs of few elements, on which a shape may depend.
+
+        Each with what is given for it.
+        """
         graph, given = self._source.model.graph, self._given.shapes()
         found: dict[str, dict[str, Any]] = {}
         for info in graph.input:
@@ -249,7 +255,13 @@ class OnnxWork:
                 if value is None and isinstance(whole, list) and axis < len(whole):
                     value = whole[axis]
                 one["value"] = value if isinstance(value, int) else one["value"]
-        return list(found.values())
+        values = dict(text.partition("=")[::2] for text in self._given.inputs)
+        small = [
+            {"name": tell(info.name, 80), "where": [], "value": values.get(info.name), "is_value": True}
+            for info in graph.input
+            if info.name not in graph.constants and _is_small(info)
+        ]
+        return [*found.values(), *small]
 
     def descs(self, place: str) -> Sequence[OperatorDesc]:
         """The operators that a node becomes, once the model was checked."""
@@ -287,7 +299,8 @@ class OnnxWork:
     def _check(self, say: Say) -> dict[str, Any]:
         say("checking every node")
         options: dict[str, Any] = {"max_memory": self._given.max_memory, "strict": self._given.strict}
-        report = check(self._path, self._level, shapes=self._given.shapes(), **options)
+        arrays = self._given.arrays(lambda: inputs_of(self._path))
+        report = check(self._path, self._level, shapes=self._given.shapes(), values=arrays, **options)
         nodes: dict[str, Any] = {}
         types: dict[str, str] = {}
         for name, given in report.inputs.items():
@@ -347,6 +360,9 @@ class OnnxWork:
 
     def _passes(self, say: Say) -> dict[str, Any]:
         model = self._load(say)
+        if self._given.inputs:  # on which it may depend what there is to run
+            say("running it once")
+            model.run(self._inputs(model))
         say("reading the passes")
         picture = model.explain()
         pictures = [picture, *picture.parts]
@@ -396,6 +412,12 @@ class OnnxWork:
         agreed = sum(one.agrees for one in found.outputs)
         says = f"{agreed} of {len(found.outputs)} outputs agree with ONNX Runtime{first}"
         return {"tensors": tensors, "says": says, "outputs": [_difference(one) for one in found.outputs]}
+
+
+def _is_small(info: ValueInfo) -> bool:
+    sizes = info.type.shape
+    is_known = info.type.kind == "tensor" and sizes is not None and all(isinstance(size, int) for size in sizes)
+    return is_known and math.prod(size for size in sizes or () if isinstance(size, int)) <= _MOST_TYPED
 
 
 def _type(info: TensorInfo) -> str:

@@ -107,8 +107,8 @@ class ModelView {
   }
 
   // Other sizes: the same model, opened again.
-  async resize(sizes) {
-    await this.server.start(await this.ask("sizes", { sizes }));
+  async resize(given) {
+    await this.server.start(await this.ask("sizes", given));
   }
 
   leave() {
