@@ -53,11 +53,11 @@ def check_use(wheel: Path, folder: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet"]
     options = ["--disable-pip-version-check", "--requirement", ROOT / "requirements" / "run.txt", wheel]
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    model = ROOT / "examples" / "models" / "slice1.json"
     commands: list[list[object]] = [
         [*pip, *options],
         [programs / "python", "-W", "error", "-c", TRIES],
-        [programs / "anydml", "run", model],
+        [programs / "anydml", "examples"],
+        [programs / "anydml", "run", "examples/models/slice1.json"],
         [programs / "anydml", "explain", "relu", "--data", "1,-2", "--html", folder / "relu.html"],
     ]
     for command in commands:

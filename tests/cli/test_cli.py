@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -264,16 +265,35 @@ def test_the_help_names_onnx_and_cuts_no_sentence() -> None:
     assert "..." not in text.partition("Commands:")[2]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
 def test_completion_scripts(shell: str) -> None:
     text = printed(f"completion {shell}")
-    assert f"_ANYDML_COMPLETE={shell}_complete" in text
+    assert f"_ANYDML_COMPLETE={shell}_complete" in text.replace(" = '", "=")
     assert "anydml" in text
     if shell == "zsh":
         assert "compinit && compinit" in text, "compdef is there without a line of the user's"
     if shell == "fish":
         assert 'string split --max 1 ","' in text, "a description keeps its commas"
     assert run("completion tcsh").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "word", "lines"),
+    [
+        ("anydml", "explai", ["plain\texplain\t"]),
+        ("anydml\nexplain", "rel", ["plain\trelu\t", "plain\trelu_grad\t"]),
+        ("anydml\nsupport\n--feature-level", "5_1", ["plain\t5_1\t5_1"]),
+        ("anydml\nrun", "", ["file\t\t"]),
+    ],
+)
+def test_powershell_is_answered_in_lines_of_its_own(words: str, word: str, lines: list[str]) -> None:
+    """PowerShell itself is not here: this is what its script asks, and reads."""
+    asked = {**os.environ, "_ANYDML_COMPLETE": "powershell_complete", "COMP_WORDS": words, "COMP_WORD": word}
+    command = [sys.executable, "-m", "anydml"]
+    done = subprocess.run(command, env=asked, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    assert done.stderr == ""
+    for found, expected in zip(done.stdout.splitlines(), lines, strict=True):
+        assert found.startswith(expected)
 
 
 def test_messages_speak_of_options() -> None:

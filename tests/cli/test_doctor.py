@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 import anydml as dml
 from anydml.cli.app import app
 from anydml.engines import list_engines
+from anydml.engines.common import nvidia
 
 if TYPE_CHECKING:
     import pytest
@@ -43,8 +45,45 @@ def test_its_text_says_what_is_missing_and_not_who_uses_it() -> None:
     assert status == 0
     assert f"anydml {dml.__version__}, CPython" in text
     assert "  reference: " in text
-    assert "    works: tried in " in text
+    assert "    works: one call took " in text
     assert str(Path.home()) not in text.partition("settings:")[0]
+
+
+class FakeNvml:
+    """NVIDIA's management library with two GPUs, of which the second does not answer."""
+
+    def __init__(self, name: str) -> None:
+        assert "nvml" in name.replace("nvidia-ml", "nvml")
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any) -> int:
+            self.calls.append(name)
+            if name == "nvmlSystemGetDriverVersion":
+                arguments[0].value = b"570.86"
+            if name == "nvmlDeviceGetCount_v2":
+                ctypes.cast(arguments[0], ctypes.POINTER(ctypes.c_uint))[0] = 2
+            if name == "nvmlDeviceGetName":
+                arguments[1].value = b"NVIDIA H200"
+            return int(name == "nvmlDeviceGetHandleByIndex_v2" and arguments[0] == 1)
+
+        return call
+
+
+def test_gpus_are_told_with_their_driver_whatever_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", FakeNvml)
+    assert nvidia.find_nvidia() == nvidia.Nvidia("570.86", ("NVIDIA H200",))
+    _, found = told("--json")
+    assert found["gpus"][0] == {"name": "NVIDIA H200", "driver": "NVIDIA 570.86"}
+    assert "gpus: NVIDIA H200 (NVIDIA 570.86)" in told()[1]
+
+
+def test_a_machine_without_a_driver_has_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    assert nvidia.find_nvidia() is None
 
 
 def test_an_engine_that_does_not_work_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

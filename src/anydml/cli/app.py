@@ -7,6 +7,7 @@ Exit status: 0 done; 1 the description, model or data is at fault; 2 the command
 from __future__ import annotations
 
 import errno
+import os
 from importlib import import_module
 from typing import Any
 
@@ -26,8 +27,9 @@ COMMANDS = {
     "check": "Find every fault of DxDispatch and ONNX models.",
     "compare": "Find where an ONNX model differs from ONNX Runtime.",
     "completion": "Print the completion script of a shell.",
-    "doctor": "Tell versions, engines, CPU, threads, caches and extras, and try each engine, for a report.",
+    "doctor": "Show versions, engines, CPU, GPUs, threads, caches and extras, and try each engine: text for a report.",
     "engines": "List the engines and devices of this machine, and the packages that a missing one needs.",
+    "examples": "Write the example models into a folder, by default examples/models.",
     "explain": "Show the work of an operator or a model as a picture.",
     "explore": "Explore operators and models on a page of a local server.",
     "export": "Write an ONNX model as a page that runs it in any browser with WebGPU.",
@@ -63,6 +65,8 @@ class _App(click.Group):
                 return None
             is_model = cmd_name.lower().endswith((".json", ".onnx"))
             hint = f"write `anydml run {show(cmd_name)[1:-1]}`" if is_model else suggest(cmd_name, COMMANDS)
+            if cmd_name == "help":
+                hint = "write `anydml --help`"
             ctx.fail(f"No such command {show(cmd_name)}{'; ' if hint else '.'}{hint}")
         found: click.Command = getattr(import_module(_ELSEWHERE.get(cmd_name, f"anydml.cli.{cmd_name}")), cmd_name)
         return found
@@ -97,14 +101,23 @@ def app() -> None:
     """DirectML's operators on any machine: run, check and explain DxDispatch models, ONNX models and operators.
 
     \b
-    First steps:
-      anydml explain slice1
-      anydml run examples/models/slice1.json
-      anydml check MODEL.onnx
+    First steps, in any folder:
+      anydml explain slice1                     draw the work of an operator
+      anydml examples                           write example models into examples/models
+      anydml run examples/models/slice1.json    run a DxDispatch model
+      anydml check examples/models/slice1.json  find the faults of a model
+      anydml doctor                             show what works on this machine
+
+    \b
+    ONNX models need one more package, pip install 'anydml[onnx]':
+      anydml run examples/models/crop.onnx
+      anydml explain examples/models/crop.onnx
     """
 
 
 def main() -> None:
     """Run the program."""
     open_output()
+    if os.environ.get("_ANYDML_COMPLETE", "").startswith("powershell"):
+        import anydml.cli.completion  # noqa: F401 - click does not have this shell: the module adds it
     app(prog_name="anydml")

@@ -23,6 +23,7 @@ from anydml.core.errors import FAULT
 from anydml.core.memory import word_bytes
 from anydml.engines import list_engines
 from anydml.engines.common.cache import find_folder
+from anydml.engines.common.nvidia import find_nvidia
 from anydml.engines.common.threads import get_num_threads
 
 if TYPE_CHECKING:
@@ -42,9 +43,9 @@ _REQUIREMENT = re.compile(r"""([\w.-]+)[^;]*(?:;.*extra\s*==\s*["'](\w+)["'])?""
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def doctor(as_json: bool) -> None:
-    """Tell versions, engines, CPU, threads, caches and extras, and try each engine, for a report.
+    """Show versions, engines, CPU, GPUs, threads, caches and extras, and try each engine: text for a report.
 
-    It ends with 1 where an engine that is here does not work.
+    The exit status is 1 where an engine that is installed gives a wrong result or none.
 
     \b
     Example:
@@ -71,7 +72,8 @@ def _examine() -> dict[str, Any]:
         "packages": own,
         "cpu": _cpu(),
         "threads": get_num_threads(),
-        "engines": [_tried(engine) for engine in list_engines()],
+        "gpus": _gpus(found := list_engines()),
+        "engines": [_tried(engine) for engine in found],
         "extras": extras,
         "cache": {"folder": None if folder is None else _short(folder), "kept": kept},
         "settings": {name: value for name, value in sorted(os.environ.items()) if _SETTINGS.match(name)},
@@ -110,6 +112,14 @@ def _cpu() -> dict[str, Any]:
         return {"name": platform.processor() or platform.machine(), "features": [], "fault": str(error)}
     there = {one[1:] for one in features.split(",") if one.startswith("+")}
     return {"name": name, "features": [one for one in _FEATURES if one in there], "cores": os.cpu_count()}
+
+
+def _gpus(engines: list[EngineInfo]) -> list[dict[str, str]]:
+    """Every GPU that a driver shows, also one that no engine can use yet, with the driver's version."""
+    nvidia = find_nvidia()
+    found = [] if nvidia is None else [{"name": name, "driver": f"NVIDIA {nvidia.driver}"} for name in nvidia.gpus]
+    adapters = [info for engine in engines if engine.name == "webgpu" for info in engine.infos]
+    return found + [{"name": info.what, "driver": info.driver} for info in adapters]
 
 
 def _tried(engine: EngineInfo) -> dict[str, Any]:
@@ -154,15 +164,17 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     yield f"packages: {_versions(found['packages'])}"
     cpu = found["cpu"]
     yield f"cpu: {cpu['name']}, {' '.join(cpu['features']) or 'no features known'}; threads: {found['threads']}"
+    gpus = [f"{one['name']} ({one['driver'] or 'driver unknown'})" for one in found["gpus"]]
+    yield f"gpus: {printable('; '.join(gpus)) or 'no driver shows one'}"
     yield "engines:"
     for engine in found["engines"]:
-        yield f"  {engine['name']}: {'; '.join(engine['devices']) or 'there is none'}"
+        yield f"  {engine['name']}: {'; '.join(engine['devices']) or 'not available'}"
         if engine["fault"]:
             yield f"    does not work: {printable(as_options(engine['fault']))}"
         elif engine["is_present"]:
-            yield f"    works: tried in {engine['seconds']} s"
+            yield f"    works: one call took {engine['seconds']} s"
         else:
-            yield f"    missing: {printable(as_options(engine['way_out']))}"
+            yield f"    why: {printable(as_options(engine['way_out']))}"
     yield "extras:"
     for extra, packages in sorted(found["extras"].items()):
         missing = [name for name, version in packages.items() if version is None]

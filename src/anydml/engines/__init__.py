@@ -198,6 +198,8 @@ class DeviceInfo:
     """Bytes: a GPU's or the host's, of a WebGPU device the largest buffer; 0 where it is not known."""
     features: tuple[str, ...]
     """What kernels may use beyond the least that every device has."""
+    driver: str = ""
+    """A GPU's driver with its version; nothing where that is not known."""
 
     def __str__(self) -> str:
         return self.what if self.name == self.engine else f"{self.name}: {self.what}"
@@ -256,20 +258,22 @@ def _cuda_devices() -> Iterator[DeviceInfo]:
     from anydml.engines.cuda import device_count, device_label, is_interpreted
 
     torch = import_alone("torch")
+    nvidia = None if is_interpreted() else import_alone("anydml.engines.common.nvidia").find_nvidia()
+    driver = "" if nvidia is None else nvidia.driver
     for index in range(device_count()):
         size, features = 0, tuple[str, ...]()
         if not is_interpreted():
             found = torch.cuda.get_device_properties(index)
             size, features = int(found.total_memory), (f"sm_{found.major}{found.minor}",)
         label = device_label(index)
-        yield DeviceInfo(f"cuda:{index}", "cuda", label, "NVIDIA", "CUDA", size, features)
+        yield DeviceInfo(f"cuda:{index}", "cuda", label, "NVIDIA", "CUDA", size, features, driver)
 
 
 def _webgpu_devices() -> Iterator[DeviceInfo]:
     _check_adapters("webgpu")  # no device is opened, which takes half a second
     for one in _adapters():
         name = f"webgpu:{one.index}"
-        yield DeviceInfo(name, "webgpu", str(one), one.vendor, one.backend, one.memory, one.features)
+        yield DeviceInfo(name, "webgpu", str(one), one.vendor, one.backend, one.memory, one.features, one.driver)
 
 
 def _cpu_devices() -> Iterator[DeviceInfo]:
