@@ -8,6 +8,7 @@ import html
 import inspect
 from typing import TYPE_CHECKING
 
+from anydml.core.enums import FeatureLevel
 from anydml.core.package_data import read_json
 from anydml.operators.schema.facts import write_counts, write_types
 from anydml.operators.schema.fields import dml_name
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 _WIDEST = 88
 """Letters in a line of code."""
+_LAST_OF_SDK = FeatureLevel("5_0")
+_DROPPED = ("Affine", "ParametricSoftplus", "ScaledTanh", "SimplifiedLayerNormalization")
+"""Node types of ONNX's own domain that it has not, or no longer."""
 _MOST_CHOICES = 12
 """Data types are more, and the levels' table has those that are taken."""
 
@@ -56,7 +60,7 @@ def _head(cls: Operator) -> Iterator[str]:
 def _example(cls: Operator) -> Iterator[str]:
     found, function = example_of(cls), function_of(cls)
     parameters = map(_parameter, inspect.signature(function).parameters.values())
-    yield f"## Example\n\n```text\n{_call(function.__name__, list(parameters))}\n```\n"
+    yield f"## Example\n\n```python\n{_call(function.__name__, list(parameters))}\n```\n"
     yield f"```python\nimport numpy as np\nimport anydml as dml\n\n{found.code}\n```\n"
     yield f'```text title="Output"\n{found.output}\n```'
 
@@ -72,7 +76,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
     default = parameter.default
     if default is inspect.Parameter.empty:
         return parameter.name
-    return f"{parameter.name}={default.name if isinstance(default, enum.Enum) else repr(default)}"
+    return f"{parameter.name}={repr(default.name.lower()) if isinstance(default, enum.Enum) else repr(default)}"
 
 
 def _picture(cls: Operator) -> Iterator[str]:
@@ -132,10 +136,26 @@ def _rules(cls: Operator) -> Iterator[str]:
 def _elsewhere(cls: Operator) -> Iterator[str]:
     names = names_of(cls)
     yield "## Elsewhere\n"
-    for title, key in (("ONNX", "onnx"), ("WebNN", "webnn")):
-        yield f"- {title}: {', '.join(f'`{name}`' for name in names[key]) or 'no node type of its own'}"
+    yield f"- DirectML: [DML_{cls.type.name}_OPERATOR_DESC]({reference_of(cls)})"
+    yield f"- ONNX: {', '.join(map(link_to_node, names['onnx'])) or 'no node type of its own'}"
+    yield f"- WebNN: {', '.join(f'`{name}`' for name in names['webnn']) or 'no method of its own'}"
     if names["words"]:
         yield f"- Also found by: {html.escape(', '.join(names['words']))}"
+
+
+def reference_of(cls: Operator) -> str:
+    """Microsoft's page: operators up to level 5_0 are in the Windows SDK's header, later ones in DirectML's package."""
+    place = "win32/api/directml" if cls.introduced() <= _LAST_OF_SDK else "ai/directml/api"
+    return f"https://learn.microsoft.com/windows/{place}/ns-directml-dml_{cls.type.name.lower()}_operator_desc"
+
+
+def link_to_node(name: str) -> str:
+    """An ONNX node type with its page: ONNX's, ONNX Runtime's for its own, none for what both have dropped."""
+    if name in _DROPPED:
+        return f"`{name}`"
+    own = "https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#"
+    page = f"{own}{name.lower()}" if "." in name else f"https://onnx.ai/onnx/operators/onnx__{name}.html"
+    return f"[{name}]({page})"
 
 
 def escape(text: str) -> str:

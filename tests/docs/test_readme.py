@@ -38,15 +38,22 @@ def having(pattern: re.Pattern[str], least: int) -> list[Path]:
     return found
 
 
+@pytest.fixture
+def _a_folder_with_the_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A newcomer's, after `anydml examples`."""
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["examples"]).exit_code == 0
+
+
 def is_left_out(text: str) -> bool:
     """Whether something is about ONNX, where that is not installed: `make test EXTRAS=onnx` runs it."""
     return "onnx" in text and importlib.util.find_spec("onnx") is None
 
 
 @pytest.mark.parametrize("page", having(BLOCK, 16), ids=name_of)
-def test_snippets_print_what_they_say(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("_a_folder_with_the_examples")
+def test_snippets_print_what_they_say(page: Path) -> None:
     namespace: dict[str, object] = {}
-    monkeypatch.chdir(ROOT)
     for code, expected in BLOCK.findall(page.read_text()):
         if is_left_out(code):
             continue
@@ -57,9 +64,8 @@ def test_snippets_print_what_they_say(page: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("page", having(SHELL, 5), ids=name_of)
-def test_commands_print_what_they_say(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-
+@pytest.mark.usefixtures("_a_folder_with_the_examples")
+def test_commands_print_what_they_say(page: Path) -> None:
     def without_what_varies(text: str) -> str:
         return re.sub(r"\d+\.\d+ ms|\(\w+, \d+ [\w' ]+\)", "…", text)
 

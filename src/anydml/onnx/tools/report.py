@@ -148,7 +148,7 @@ class Report(Shown):
         lines = [f"{self.file}: {found} at level {self.level}, {counted(len(self.nodes), 'node')}"]
         lines += [f"  {info}" for info in (*self.inputs.values(), *self.outputs.values())]
         lines += [f"  on the host: {kind} {count} times" for kind, count in self.hosted.items()]
-        lines += [f"  {node.label}: {node.error}" for node in self.nodes if node.error is not None]
+        lines += [f"  {node.error}" for node in self.nodes if node.error is not None]  # which names the node
         lines += [f"  {self.doubt}"] if self.doubt is not None else []
         return "\n".join([*lines, *(f"  {fault}" for fault in self.faults)])
 
