@@ -256,7 +256,7 @@ class OnnxWork:
                     value = whole[axis]
                 one["value"] = value if isinstance(value, int) else one["value"]
         values = dict(text.partition("=")[::2] for text in self._given.inputs)
-        small = [
+        small: list[dict[str, Any]] = [
             {"name": tell(info.name, 80), "where": [], "value": values.get(info.name), "is_value": True}
             for info in graph.input
             if info.name not in graph.constants and _is_small(info)

@@ -21,7 +21,7 @@ _PORT, _PORT_GAP = 6, 12
 _HEAD, _PADDING = 30, 16
 """Of a frame: the line with its title, and the room around what is in it."""
 _LEAST_WIDTH, _MOST_WIDTH = 84, 260
-_KIND_LETTER, _LARGER, _NAME_LETTER, _MARGIN = 8.4, 1.8, 6.6, 24
+_KIND_LETTER, _LARGER, _NAME_LETTER, _MARGIN, _SIGN = 8.4, 1.8, 6.6, 24, 26
 _MOST_BOXES = 150
 """With which a graph is unfolded at first."""
 
@@ -199,13 +199,13 @@ class _Drawing:
         return self._widths[place], HEIGHT
 
     def _width(self, item: Item) -> int:
-        kind, name = (
-            (title_of(self._groups[~item]), "")
-            if item < 0
-            else (self._graph.nodes[item].kind, self._graph.nodes[item].name)
-        )
+        if item < 0:
+            kind, name, more = title_of(self._groups[~item]), "", _SIGN
+        else:
+            kind, name, more = self._graph.nodes[item].kind, self._graph.nodes[item].name, 0
         letters = len(kind) * _KIND_LETTER + sum(letter.isupper() for letter in kind) * _LARGER
-        return round(min(max(max(letters, min(len(name), 30) * _NAME_LETTER) + _MARGIN, _LEAST_WIDTH), _MOST_WIDTH))
+        wanted = max(letters, min(len(name), 30) * _NAME_LETTER) + _MARGIN + more
+        return round(min(max(wanted, _LEAST_WIDTH), _MOST_WIDTH))
 
     def _path(self, source: Item, target: Item) -> list[list[float]]:
         found: list[list[float]] = []
