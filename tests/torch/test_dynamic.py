@@ -64,6 +64,26 @@ def test_lengths_that_change_in_attention() -> None:
     assert len(compiled.programs) == 1
 
 
+def test_a_cache_that_grows_has_one_plan() -> None:
+    def step(x: Any, keys: Any, table: Any) -> Any:
+        past = keys.shape[2]
+        x = x + table[torch.arange(past, past + 1)]
+        keys = torch.cat([keys, x.view(1, 1, 2, 16).transpose(1, 2)], 2)
+        y = F.scaled_dot_product_attention(x.view(1, 1, 2, 16).transpose(1, 2), keys, keys)
+        return y.transpose(1, 2).reshape(1, 1, 32), keys
+
+    compiled = Compiled(step, dynamic=True, strict=True)
+    keys, table = torch.randn(1, 2, 5, 16), torch.randn(300, 32)
+    torch._dynamo.utils.counters.clear()
+    with torch.no_grad():
+        for _ in range(40):
+            _, keys = compiled.check(torch.randn(1, 1, 32), keys.contiguous(), table, rtol=1e-4, atol=1e-5)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+    (part,) = compiled.programs[0].parts
+    (graph,) = part.graphs
+    assert graph.plans <= 3
+
+
 def test_sizes_that_decide_are_compiled_for_each() -> None:
     def work(x: Any) -> Any:
         y = torch.zeros(x.shape[0] // 3, 2) + 1

@@ -9,7 +9,9 @@ import numpy as np
 import torch
 
 from anydml.core.enums import DataType
+from anydml.core.symbolic_sizes import is_open
 from anydml.torch.lower.context import Context, cast, dml
+from anydml.torch.lower.movement import window
 from anydml.torch.lower.special import expm1
 
 if TYPE_CHECKING:
@@ -404,6 +406,10 @@ def _one_number(context: Context, number: Any, **_: Any) -> Any:
 
 
 def _arange(context: Context, start: Any, _: Any, step: Any = 1, **__: Any) -> Any:
+    if is_open(start) and step == 1:  # a number would tie the plan to this very size: the end of a longer one
+        (count,) = context.sizes()
+        whole = dml.fill_value_sequence((start + count,), 0, 1, context.data_type(), graph=context.graph)
+        return window(whole, 0, start, count)
     return dml.fill_value_sequence(context.sizes(), start, step, context.data_type(), graph=context.graph)
 
 
