@@ -53,6 +53,19 @@ def test_signs() -> None:
     _check(torch.frexp, torch.tensor([0.0, -0.0, 1.0, 0.75, -3.0, 1e-40, 3e38, INF, 2.0**-149]))
 
 
+def test_the_next_number_toward_another() -> None:
+    a, b = torch.meshgrid(
+        torch.tensor((*FLOATS, 1.0, 3.4028234663852886e38, 1e-45)), torch.tensor(FLOATS), indexing="ij"
+    )
+    _check(torch.nextafter, a.contiguous(), b.contiguous())
+    found = torch.compile(torch.nextafter, backend=anydml.torch.compile_graph)(a, b)
+    assert torch.equal(found.view(torch.int32)[~found.isnan()], torch.nextafter(a, b).view(torch.int32)[~found.isnan()])
+
+
+def test_the_airy_function() -> None:
+    _check(torch.special.airy_ai, torch.tensor([*torch.linspace(-12, 12, 97).tolist(), 60.0, 200.0, INF, -INF, NAN]))
+
+
 def test_integers_wrap_and_divide_as_pytorch_has_it() -> None:
     a = torch.tensor([7, -7, 2**62, -(2**63), 5, 0])
     b = torch.tensor([2, 2, 3, -2, -3, 9])
@@ -154,6 +167,16 @@ def test_resizing_with_antialiasing() -> None:
             lambda x, size=size: torch.nn.functional.interpolate(x, size, mode="bilinear", antialias=True),
             torch.randn(2, 3, 5, 7),
         )
+
+
+def test_integers_between_tensors_are_those_of_pytorchs_kernel() -> None:
+    def spaced(a: Any, b: Any) -> Any:
+        return torch.linspace(a, b, 51, dtype=torch.int64), torch.linspace(a, 9.7, 6, dtype=torch.int64)
+
+    torch._dynamo.reset()
+    ends = torch.tensor(4.3), torch.tensor(-5)
+    found = torch.compile(spaced, backend=anydml.torch.compile_graph)(*ends)
+    torch.testing.assert_close(found, spaced(*ends))
 
 
 def test_tensors_without_elements() -> None:

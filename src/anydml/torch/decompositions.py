@@ -35,7 +35,29 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     more = {target: function for target, function in decomposition_table.items() if str(target) in wanted}
     several = {**core_aten_decompositions(), **more}
     found = {target: function for target, function in several.items() if str(target) not in LOWERINGS}
-    return {**_of_lists(), **found}
+    return {**_of_lists(), **found, **_mended(found)}
+
+
+def _mended(known: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
+    """Those of PyTorch's that give something else than its kernels do."""
+    made: dict[Any, Callable[..., Any]] = {}
+    for target, function in known.items():
+        name = str(target)
+        if name.startswith("aten.linspace.") and "Tensor" in name and not name.endswith("out"):
+            made[target] = functools.partial(_spaced, function)
+    return made
+
+
+def _spaced(function: Callable[..., Any], start: Any, end: Any, steps: int, *, dtype: Any = None, **named: Any) -> Any:
+    """Of integers from ends without fractions, and the middle from the end."""
+    if dtype is None or dtype.is_floating_point or dtype.is_complex or steps < 2:
+        return function(start, end, steps, dtype=dtype, **named)
+    first, last = (
+        one.to(dtype).to(torch.float64) if isinstance(one, torch.Tensor) else float(int(one)) for one in (start, end)
+    )
+    step = (last - first) / (steps - 1)
+    number = torch.arange(steps, dtype=torch.float64, device=named.get("device"))
+    return torch.where(number < steps // 2, first + step * number, last - step * (steps - 1 - number)).to(dtype)
 
 
 def _of_lists() -> dict[Any, Callable[..., Any]]:

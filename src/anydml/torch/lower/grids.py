@@ -123,7 +123,7 @@ class _Sampling(NamedTuple):
     sizes: list[int]
     taps: list[list[_Tap]]
     batch: int
-    count: int
+    places: int
 
     @classmethod
     def of(cls, x: Expression, grid: Expression, mode: int, padding: int, align_corners: bool) -> _Sampling:
@@ -141,13 +141,13 @@ class _Sampling(NamedTuple):
         """Each combination of taps, and the elements of all channels that lie there."""
         channels = int(x.sizes[1])
         flat = dml.reshape(cast(x, F32), (self.batch, channels, math.prod(self.sizes)))
-        found = []
+        found: list[tuple[Sequence[_Tap], Any]] = []
         for several in itertools.product(*self.taps):
             place = several[0].place
             for tap, size in zip(several[1:], self.sizes[1:], strict=True):
                 place = dml.add(dml.multiply(place, size), tap.place)
-            place = dml.reshape(place, (self.batch, 1, self.count))
-            place = dml.broadcast_to(place, (self.batch, channels, self.count))
+            place = dml.reshape(place, (self.batch, 1, self.places))
+            place = dml.broadcast_to(place, (self.batch, channels, self.places))
             found.append((several, dml.gather_elements(flat, place, 2)))
         return found
 
@@ -157,7 +157,7 @@ def _volume(context: Context, x: Expression, grid: Expression, mode: int, paddin
     total: Any = None
     for taps, values in sampling.neighbours(x):
         weight = _product([tap.weight for tap in taps])
-        term = dml.multiply(values, dml.reshape(weight, (sampling.batch, 1, sampling.count)))
+        term = dml.multiply(values, dml.reshape(weight, (sampling.batch, 1, sampling.places)))
         total = term if total is None else dml.add(total, term)
     return cast(dml.reshape(total, context.sizes()), context.data_type())
 
@@ -181,14 +181,14 @@ def _gradients(
 ) -> Any:
     sampling = _Sampling.of(x, grid, mode, padding, align_corners)
     channels = int(x.sizes[1])
-    flat = dml.reshape(cast(grad, F32), (sampling.batch, channels, sampling.count))
+    flat = dml.reshape(cast(grad, F32), (sampling.batch, channels, sampling.places))
     of_image = _of_image(context, flat, sampling) if wanted[0] else None
     of_grid = _of_grid(context, flat, x, sampling) if wanted[1] else None
     return of_image, of_grid
 
 
 def _of_image(context: Context, grad: Expression, sampling: _Sampling) -> Any:
-    batch, count, sizes = sampling.batch, sampling.count, sampling.sizes
+    batch, count, sizes = sampling.batch, sampling.places, sampling.sizes
     if math.prod((*grad.sizes, *sizes)) > _MOST_PRODUCTS:
         raise context.refuse("a grid of many places in a large image")
     whole: Any = None

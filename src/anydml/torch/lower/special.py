@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from anydml.core.enums import DataType
 from anydml.torch.lower.context import Context, cast, dml
 
@@ -372,8 +374,12 @@ def _polygamma(context: Context, order: int, x: Expression) -> Any:
 
 
 def _mantissa_and_exponent(context: Context, x: Expression) -> Any:
+    mantissa, exponent = _split(context, cast(x, F32))
+    return cast(mantissa, context.data_type(0)), cast(exponent, context.data_type(1))
+
+
+def _split(context: Context, x: Expression) -> tuple[Any, Any]:
     """x as m·2ᵉ with 1/2 <= |m| < 1: scaled by powers of two, which is exact."""
-    x = cast(x, F32)
     mantissa, exponent = x, context.full(0, F32, x.sizes)
     for power in (64, 32, 16, 8, 4, 2, 1):
         is_large = dml.logical_greater_than_or_equal(dml.abs(mantissa), 2.0**power / 2)
@@ -391,8 +397,94 @@ def _mantissa_and_exponent(context: Context, x: Expression) -> Any:
     mantissa = dml.if_(is_small, dml.multiply(mantissa, 2.0), mantissa)
     exponent = dml.if_(is_small, dml.subtract(exponent, 1.0), exponent)
     is_plain = dml.logical_or(dml.logical_equals(x, 0.0), dml.logical_or(dml.is_infinity(x), dml.is_nan(x)))
-    mantissa, exponent = dml.if_(is_plain, x, mantissa), dml.if_(is_plain, 0.0, exponent)
-    return cast(mantissa, context.data_type(0)), cast(exponent, context.data_type(1))
+    return dml.if_(is_plain, x, mantissa), dml.if_(is_plain, 0.0, exponent)
+
+
+_FORMATS = {DataType.FLOAT32: (24, -149), DataType.FLOAT16: (11, -24)}
+"""Of a type the bits of its significands, and the exponent of its least number."""
+
+
+def _next(context: Context, x: Expression, toward: Expression) -> Any:
+    """The next number: one unit of the last place away, half of one toward 0 from a power of two."""
+    kind = context.data_type()
+    bits, least = _FORMATS[kind]
+    largest = float(np.finfo(kind.dtype).max)
+    x, toward = (dml.broadcast_to(cast(one, F32), context.sizes()) for one in (x, toward))
+    mantissa, exponent = _split(context, x)
+    goes_up = dml.logical_greater_than(toward, x)
+    is_inward = dml.logical_xor(dml.logical_less_than(x, 0.0), dml.logical_not(goes_up))
+    is_halved = dml.logical_and(is_inward, dml.logical_equals(dml.abs(mantissa), 0.5))
+    place = dml.subtract(dml.subtract(exponent, float(bits)), cast(is_halved, F32))
+    place = dml.if_(dml.logical_equals(x, 0.0), float(least), dml.max(place, float(least)))
+    powers = context.graph.constant(np.ldexp(1.0, np.arange(least, 106)).astype(np.float32))
+    step = dml.gather(powers, cast(dml.subtract(place, float(least)), DataType.INT64), 0)
+    found = dml.if_(goes_up, dml.add(x, step), dml.subtract(x, step))
+    if kind is not F32:
+        found = dml.if_(dml.logical_greater_than(dml.abs(found), largest), dml.multiply(found, math.inf), found)
+    found = dml.if_(dml.is_infinity(x), dml.clip1(x, -largest, largest), found)
+    # -0 has +0 beside it: what is reached from the least number keeps its sign
+    is_last = dml.logical_equals(found, 0.0)
+    found = dml.if_(is_last, dml.multiply(x, 0.0), found)
+    found = dml.if_(dml.logical_equals(x, toward), toward, found)
+    is_nan = dml.logical_or(dml.is_nan(x), dml.is_nan(toward))
+    return cast(dml.if_(is_nan, math.nan, found), kind)
+
+
+# The Airy function: Cephes' rational functions far from 0, between them its series
+
+_AIRY_RIGHT = (
+    (3.46538101525629032477e-01, 1.20075952739645805542e01, 7.62796053615234516538e01, 1.68089224934630576269e02,
+     1.59756391350164413639e02, 7.05360906840444183113e01, 1.40264691163389668864e01, 1.0),
+    (5.67594532638770212846e-01, 1.47562562584847203173e01, 8.45138970141474626562e01, 1.77318088145400459522e02,
+     1.64234692871529701831e02, 7.14778400825575695274e01, 1.40959135607834029598e01, 1.0),
+)  # fmt: skip
+_AIRY_SINE = (
+    (-1.31696323418331795333e-01, -6.26456544431912369773e-01, -6.93158036036933542233e-01,
+     -2.79779981545119124951e-01, -4.91900132609500318020e-02, -4.06265923594885404393e-03,
+     -1.59276496239262096340e-04, -2.77649108155232920844e-06, -1.67787698489114633780e-08),
+    (1.33560420706553243746e01, 3.26825032795224613948e01, 2.67367040941499554804e01, 9.18707402907259625840e00,
+     1.47529146771666414581e00, 1.15687173795188044134e-01, 4.40291641615211203805e-03, 7.54720348287414296618e-05,
+     4.51850092970580378464e-07),
+)  # fmt: skip
+_AIRY_COSINE = (
+    (1.97339932091685679179e-02, 3.91103029615688277255e-01, 1.06579897599595591108e00, 9.39169229816650230044e-01,
+     3.51465656105547619242e-01, 6.33888919628925490927e-02, 5.85804113048388458567e-03, 2.82851600836737019778e-04,
+     6.98793669997260967291e-06, 8.11789239554389293311e-08, 3.41551784765923618484e-10),
+    (9.30892908077441974853e00, 1.98352928718312140417e01, 1.55646628932864612953e01, 5.47686069422975497931e00,
+     9.54293611618961883998e-01, 8.64580826352392193095e-02, 4.12656523824222607191e-03, 1.01259085116509135510e-04,
+     1.17166733214413521882e-06, 4.91834570062930015649e-09),
+)  # fmt: skip
+"""The highest power first."""
+
+
+def _ratio(x: Any, of: tuple[Sequence[float], Sequence[float]]) -> Any:
+    return dml.divide(*(polynomial(x, one[::-1]) for one in of))
+
+
+def _airy(x: Any) -> Any:
+    size = dml.abs(x)
+    root = dml.sqrt(size)
+    zeta = dml.multiply(dml.multiply(size, root), 2 / 3)
+    far = dml.max(zeta, 1.0)
+    part, fourth = dml.recip(far), dml.sqrt(dml.max(root, 0.5))
+    right = dml.multiply(dml.divide(_ratio(part, _AIRY_RIGHT), dml.multiply(fourth, dml.exp(zeta))), 0.5 * _ROOT)
+    square = _square(part)
+    angle = dml.add(zeta, math.pi / 4)
+    sine = dml.multiply(dml.sin(angle), dml.add(dml.multiply(square, _ratio(square, _AIRY_SINE)), 1.0))
+    cosine = dml.multiply(dml.cos(angle), dml.multiply(part, _ratio(square, _AIRY_COSINE)))
+    left = dml.multiply(dml.divide(dml.subtract(sine, cosine), fourth), _ROOT)
+    cube = dml.multiply(_square(x), x)
+    even, odd = [0.355028053887817239260], [-0.258819403792806798405]
+    for k in range(1, 10):
+        even.append(even[-1] / ((3 * k - 1) * 3 * k))
+        odd.append(odd[-1] / (3 * k * (3 * k + 1)))
+    middle = dml.add(polynomial(cube, even), dml.multiply(x, polynomial(cube, odd)))
+    found = choose(below(x, -2.09), left, choose(below(x, 2.09), middle, right))
+    found = choose(dml.logical_greater_than(x, 103.892), 0.0, found)
+    return choose(dml.is_infinity(x), math.nan, found)
+
+
+_ROOT = 1 / math.sqrt(math.pi)
 
 
 LOWERINGS: dict[str, Lowering] = {
@@ -405,6 +497,8 @@ LOWERINGS: dict[str, Lowering] = {
     },
     **{f"special_bessel_j{k}.default": _of_one(_bessel(k, second=False)) for k in (0, 1)},
     **{f"special_bessel_y{k}.default": _of_one(_bessel(k, second=True)) for k in (0, 1)},
+    "nextafter.default": _next,
+    "special_airy_ai.default": _of_one(_airy),
     "frexp.Tensor": _mantissa_and_exponent,
     "special_erfcx.default": _of_one(_erfcx),
     "special_spherical_bessel_j0.default": _of_one(_spherical),
