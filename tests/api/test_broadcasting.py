@@ -111,7 +111,7 @@ def test_truths_go_into_an_array_of_booleans() -> None:
         np.testing.assert_array_equal(out, number > X, strict=True)
     np.testing.assert_array_equal(dml.logical_not(out, out=out), X >= 3, strict=True)
     was, bits = out.copy(), out.view("uint8")
-    with pytest.raises(dml.DescriptionError, match="out must not be an array of booleans: the results are others"):
+    with pytest.raises(dml.DescriptionError, match="out must not be an array of booleans: results are not"):
         dml.add(bits, 1, out=out)
     with pytest.raises(dml.DescriptionError, match=r"OutputTensor\.DataType must be ATensor\.DataType, FLOAT32"):
         dml.add(X, 1, out=out)
@@ -130,7 +130,7 @@ def test_truths_are_of_a_type_that_the_level_has() -> None:
     [
         (
             lambda: dml.add(X, X.T),
-            r"ATensor.Sizes and BTensor.Sizes must be equal from the last on, or 1; got \(2, 3\) and",
+            r"ATensor.Sizes and BTensor.Sizes must be equal or 1 in each dimension, counted from the last; got",
         ),
         (
             lambda: dml.if_(np.ones(4, bool), X, 0),
@@ -138,22 +138,22 @@ def test_truths_are_of_a_type_that_the_level_has() -> None:
         ),
         (
             lambda: dml.add(np.arange(3), 2.0),
-            r'BTensor must be a whole number, being of INT64 .* pass a\.astype\("float32"\)',
+            r'BTensor must be a whole number for INT64, .* pass a\.astype\("float32"\)',
         ),
         (lambda: dml.add(2.5, np.arange(3)), r'ATensor must be a whole number.* pass b\.astype\("float32"\)'),
         (
             lambda: dml.add(np.arange(3, dtype="uint8"), 256),
-            r"BTensor must lie in 0 \.\. 255, being of UINT8 as ATensor is",
+            r"BTensor must lie in 0 \.\. 255 for UINT8, the type of ATensor",
         ),
-        (lambda: dml.add(X, 1e300), "BTensor must be a number that the type can hold, being of FLOAT32 as ATensor is"),
-        (lambda: dml.add(X, 10**400), "BTensor must be a number that the type can hold"),
+        (lambda: dml.add(X, 1e300), "BTensor must be a number that fits FLOAT32, the type of ATensor"),
+        (lambda: dml.add(X, 10**400), "BTensor must be a number that fits FLOAT"),
         (lambda: dml.add(X, X.astype("float64")), r'BTensor must be of .*; got FLOAT64; pass b\.astype\("float32"\)'),
         (lambda: dml.relu(X.astype("float64")), r'InputTensor must be of .*; got FLOAT64; pass x\.astype\("float32"\)'),
         (lambda: dml.add(X, np.arange(3)), r'ATensor.DataType, FLOAT32; got INT64; pass b\.astype\("float32"\)'),
-        (lambda: dml.add(X, [1, 2, 1e300]), r"BTensor must be a number that the type can hold, .* got 1e\+300"),
-        (lambda: dml.add(np.arange(2, dtype="uint8"), [0, 256]), r"BTensor must lie in 0 \.\. 255, .* got 256"),
+        (lambda: dml.add(X, [1, 2, 1e300]), r"BTensor must be a number that fits .* got 1e\+300"),
+        (lambda: dml.add(np.arange(2, dtype="uint8"), [0, 256]), r"BTensor must lie in 0 \.\. 255 for .* got 256"),
         (lambda: dml.add(np.arange(2), [1, 2.5]), r'BTensor must be a whole number.* pass a\.astype\("float32"\)'),
-        (lambda: dml.add([2**63], [1]), r"ATensor must lie in .* being of INT64; got 9223372036854775808"),
+        (lambda: dml.add([2**63], [1]), r"ATensor must lie in .* for INT64; got 9223372036854775808"),
         (lambda: dml.add(X, [1, [2]]), "BTensor could not be made an array"),
         (lambda: dml.elu(X, MUCH), "ACTIVATION_ELU: Alpha must be a number; got 'much'"),
         (lambda: dml.round(X, MUCH), "RoundingMode must be one of"),

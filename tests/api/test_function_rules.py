@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import pickle
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,9 @@ import pytest
 import anydml as dml
 from breaking import NO_NUMBERS, Hostile
 from refusals import BUILT, UNBUILT, Broken, check_refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 T = dml.TensorDesc
 F4 = T("float32", (1, 1, 4, 4))
@@ -31,7 +35,7 @@ FUNCTIONS = [
            "SLICE: InputTensor.Sizes must have 1 to 8 dimensions; got 9"),
     Broken("masked array",
            lambda: dml.slice(np.ma.masked_greater(ONES, 0), (0, 0), (1, 1)),  # type: ignore[no-untyped-call]  # NumPy has no type for it
-           "SLICE: InputTensor has a mask, which no operator knows of; got a MaskedArray;"
+           "SLICE: InputTensor is a masked array, and operators have no masks; got a MaskedArray;"
            " pass its .data, or .filled(...)"),
     Broken("output sizes and out", lambda: dml.slice1(ONES, (0, 0), (3, 4), None, (2, 2), out=empty(2, 3)),
            "SLICE1: out must have the output_sizes, (2, 2); got (2, 3)"),
@@ -49,7 +53,7 @@ FUNCTIONS = [
     Broken("indices without dimensions", lambda: dml.gather_nd(ONES, 1),
            "GATHER_ND: IndicesTensor.Sizes must have 1 to 8 dimensions; got 0"),
     Broken("float indices", lambda: dml.gather_nd(ONES, [[0.0]]),
-           "GATHER_ND: IndicesTensor must be a whole number, being of INT64; got 0.0"),
+           "GATHER_ND: IndicesTensor must be a whole number for INT64; got 0.0"),
     Broken("index outside", lambda: dml.gather_nd(ONES, [[0, 1], [2, -5], [9, 9]]),
            'GATHER_ND: indices[1] = (2, -5) is outside dimension 1 of size 4; take -4 .. 3, or index_mode="clamp" for'
            " the nearest element", dml.IndexRangeError, "IndicesTensor"),
@@ -96,7 +100,7 @@ FUNCTIONS = [
            "  HasExclusiveSum must be True or False; got 'maybe'"),
     Broken("level and axis at once", lambda: dml.cumulative_summation(np.ones(3), 7),
            "CUMULATIVE_SUMMATION: 2 rules are broken\n"
-           "  InputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, INT32, UINT64, INT64; got FLOAT64;"
+           "  InputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, INT32, UINT64 or INT64; got FLOAT64;"
            ' pass x.astype("float32"): no feature level takes it; or take it as an extension with allow_float64=True\n'
            "  Axis must lie in -1 .. 0; got 7"),
     Broken("an operator made by hand", lambda: dml.Operator(dml.Device(), BAD),
@@ -179,7 +183,7 @@ GATHERS = [
     Broken("an input without dimensions", lambda: dml.gather(np.float32(3), 0),
            "GATHER: InputTensor.Sizes must have 1 to 8 dimensions; got 0"),
     Broken("float indices", lambda: dml.gather(X, [0.5]),
-           "GATHER: IndicesTensor must be a whole number, being of INT64; got 0.5"),
+           "GATHER: IndicesTensor must be a whole number for INT64; got 0.5"),
     Broken("index mode", lambda: dml.gather(X, [0], 0, "wrap"),  # type: ignore[call-overload]  # wrong on purpose
            "GATHER: IndexMode must be one of 'raise', 'clamp'; got 'wrap'"),
     Broken("index outside", lambda: dml.gather(X, [[0, 1], [2, -4]]),
@@ -291,7 +295,7 @@ COPIES = [
            "  out[0] must have the sizes, (1, 4); got (1, 3)\n"
            "  out[1] must be of FLOAT32; got INT32", field="OutputTensors[0].Sizes"),
     Broken("signed lengths", lambda: dml.reverse_subsequences(X, LENGTHS.astype("int64"), 1),
-           "REVERSE_SUBSEQUENCES: SequenceLengthsTensor must be of UINT32, UINT64; got INT64; pass"
+           "REVERSE_SUBSEQUENCES: SequenceLengthsTensor must be of UINT32 or UINT64; got INT64; pass"
            ' sequence_lengths.astype("uint32"): no feature level takes it'),
     Broken("lengths of other sizes", lambda: dml.reverse_subsequences(X, LENGTHS, 0),
            "REVERSE_SUBSEQUENCES: SequenceLengthsTensor.Sizes must be (1, 4), the sizes of InputTensor, but 1 along the"
@@ -312,9 +316,9 @@ FILLS = [
     Broken("no number", lambda: dml.fill_value_constant([2], WORD),
            "FILL_VALUE_CONSTANT: Value must be a number; got 'ab'"),
     Broken("a fraction", lambda: dml.fill_value_sequence([2], 1, 0.5, "int8"),
-           "FILL_VALUE_SEQUENCE: ValueDelta must be a whole number, being of INT8; got 0.5"),
+           "FILL_VALUE_SEQUENCE: ValueDelta must be a whole number for INT8; got 0.5"),
     Broken("too large", lambda: dml.fill_value_constant([2], 2**64, "uint64"),
-           "FILL_VALUE_CONSTANT: Value must lie in 0 .. 18446744073709551615, being of UINT64;"
+           "FILL_VALUE_CONSTANT: Value must lie in 0 .. 18446744073709551615 for UINT64;"
            " got 18446744073709551616"),
     Broken("no type and no graph", lambda: dml.fill_value_constant([2], 3, "int5", graph=FIVE),
            "FILL_VALUE_CONSTANT: 2 rules are broken\n"
@@ -324,11 +328,11 @@ FILLS = [
            "FILL_VALUE_SEQUENCE: graph must be a Graph, or None; got Device('reference', feature_level='6_4')",
            field="graph"),
     Broken("a graph and a device", lambda: dml.fill_value_constant([2], 3, graph=dml.Graph(), device="cpu"),  # type: ignore[call-overload]  # wrong on purpose
-           "FILL_VALUE_CONSTANT: device must not be given with an Expression, which nothing is run for; got 'cpu';"
-           " the graph has a device of its own"),
+           "FILL_VALUE_CONSTANT: device must not be given with an Expression: a graph is built, and nothing is run;"
+           " got 'cpu'; the graph has a device already"),
     Broken("a graph and an array", lambda: dml.fill_value_constant([2], 3, graph=dml.Graph(), out=empty(2)),  # type: ignore[call-overload]  # wrong on purpose
-           "FILL_VALUE_CONSTANT: out must not be given with an Expression, which nothing is run for; got a ndarray;"
-           " the compiled graph takes out"),
+           "FILL_VALUE_CONSTANT: out must not be given with an Expression: a graph is built, and nothing is run;"
+           " got a ndarray; pass out= to the compiled graph"),
     Broken("into other sizes", lambda: dml.fill_value_constant([2], 3, out=empty(3)),
            "FILL_VALUE_CONSTANT: out must have the sizes, (2,); got (3,)"),
     Broken("into another type", lambda: dml.fill_value_constant([2], 3, "int8", out=empty(2)),
@@ -340,7 +344,7 @@ FILLS = [
            dml.MissingDependencyError),
     Broken("FLOAT64 sequences", lambda: dml.fill_value_sequence([2], 3, 1, "float64"),
            "FILL_VALUE_SEQUENCE: OutputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8,"
-           " UINT64, INT64; got FLOAT64; no feature level takes it, so convert the data first, or take it as an"
+           " UINT64 or INT64; got FLOAT64; no feature level takes it, so convert the data first, or take it as an"
            " extension with allow_float64=True"),
     Broken("five dimensions at 2_1", lambda: dml.fill_value_constant([1] * 5, 3, device=LOW),
            "FILL_VALUE_CONSTANT: OutputTensor of 5 dimensions needs DML_FEATURE_LEVEL_4_0; this device is 2_1, which"
@@ -448,7 +452,7 @@ def test_a_number_past_every_float_is_infinite(number: int) -> None:
     sign = 1 if number > 0 else -1
     assert dml.fill_value_constant([2], number).tolist() == [sign * np.inf] * 2
     assert dml.ScaleBias(number, 1).scale == sign * np.inf
-    with pytest.raises(dml.DescriptionError, match=r"Value must lie in -128 \.\. 127, being of INT8"):
+    with pytest.raises(dml.DescriptionError, match=r"Value must lie in -128 \.\. 127 for INT8"):
         dml.fill_value_constant([2], number, "int8")
 
 
@@ -474,3 +478,35 @@ def test_what_was_called_before_lets_nothing_else_in() -> None:
     dml.slice(np.ones((2, 2)), [0, 1], [1, 1])
     with pytest.raises(dml.DescriptionError, match=r"Offsets\[0\] must be a whole number"):
         dml.slice(np.ones((2, 2)), [0.0, True], [1, 1])  # type: ignore[list-item]  # wrong on purpose
+
+
+@pytest.mark.parametrize(
+    ("call", "note"),
+    [
+        (
+            lambda: dml.gemm(np.ones((2, 3), "float32"), np.ones((2, 3), "float32"), alpha="x"),  # type: ignore[call-overload]  # a wrong one
+            "arguments of anydml.gemm: alpha= is Alpha",
+        ),
+        (
+            lambda: dml.gemm(np.ones((2, 3), "float32"), np.ones((2, 3), "float32")),
+            "arguments of anydml.gemm: a= is ATensor, b= is BTensor",
+        ),
+        (
+            lambda: dml.add(np.ones((2, 3), "float32"), np.ones((2, 2), "float32")),
+            "arguments of anydml.add: a= is ATensor, b= is BTensor",
+        ),
+        (
+            lambda: dml.slice1(np.ones(3, "float32"), [0], [3], [0]),
+            "arguments of anydml.slice1: input_window_strides= is InputWindowStrides",
+        ),
+        (
+            lambda: dml.cumulative_summation(np.ones((1, 1, 2, 3), "int64"), 3, device=dml.Device(feature_level="4_0")),
+            "arguments of anydml.cumulative_summation: x= is InputTensor",
+        ),
+    ],
+)
+def test_an_error_of_a_function_has_a_note_with_its_arguments(call: Callable[[], object], note: str) -> None:
+    with pytest.raises(dml.DmlError) as caught:
+        call()
+    assert caught.value.__notes__ == [note]
+    assert pickle.loads(pickle.dumps(caught.value)).__notes__ == [note]  # noqa: S301 - what was pickled here

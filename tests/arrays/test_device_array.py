@@ -230,7 +230,7 @@ def test_what_is_no_array_goes_nowhere() -> None:
     for x, message in (
         (np.zeros(2, "complex64"), "x must have a data type that is one of"),
         ("text", "x must be an array"),
-        (np.ma.masked_equal([1], 1), "x has a mask"),  # type: ignore[no-untyped-call]  # NumPy's own
+        (np.ma.masked_equal([1], 1), "x is a masked array"),  # type: ignore[no-untyped-call]  # NumPy's own
     ):
         with pytest.raises(dml.DmlError, match=message) as caught:
             dml.to_device(x, "webgpu")

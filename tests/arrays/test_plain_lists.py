@@ -52,10 +52,10 @@ def test_lengths_may_leave_the_axis_out() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: dml.gather(X, [0.5]), "IndicesTensor must be a whole number, being of INT64; got 0.5"),
+        (lambda: dml.gather(X, [0.5]), "IndicesTensor must be a whole number for INT64; got 0.5"),
         (
             lambda: dml.reverse_subsequences(X, [2, -3], axis=1),
-            "SequenceLengthsTensor must lie in 0 .. 4294967295, being of UINT32; got -3",
+            "SequenceLengthsTensor must lie in 0 .. 4294967295 for UINT32; got -3",
         ),
         (
             lambda: dml.reverse_subsequences(X, np.array([[2], [3]]), axis=1),
@@ -64,7 +64,10 @@ def test_lengths_may_leave_the_axis_out() -> None:
         (lambda: dml.gather(X, np.array([0], "int16")), 'pass indices.astype("int64"): no feature level takes it'),
         (
             lambda: dml.reduce(np.array([1]), "average"),  # sums take INT64, means do not
-            "InputTensor must be of FLOAT32, FLOAT16; got INT64; no feature level takes it, so convert the data first",
+            (
+                "InputTensor must be of FLOAT32 or FLOAT16; got INT64; no feature level takes it, "
+                "so convert the data first"
+            ),
         ),
         (lambda: dml.split(X, 2, 1), "or list the parts' sizes; got 2; as in [2, 1]"),
         (lambda: dml.split([1, 2, 3, 4], 3), "got 3; as in [2, 1, 1]"),

@@ -174,6 +174,7 @@ def test_the_list_of_commands_has_their_first_sentences_and_imports_none() -> No
     ("line", "message"),
     [
         ("chekc", "No such command 'chekc'; did you mean check?"),
+        ("help", "No such command 'help'; write `anydml --help`"),
         ("a/model.JSON", "No such command 'a/model.JSON'; write `anydml run a/model.JSON`"),
         ("explain cumulative_sumation", "did you mean cumulative_summation?"),
         ("explain cumsum", "use cumulative_summation"),

@@ -371,7 +371,7 @@ def test_a_model_without_a_dispatch_one_at_fault_and_one_that_is_not_built(tmp_p
     assert said == f"Error: model.json: {VALID}: there must be a dispatch to make a graph of\n"
     assert program("check", tmp_path / "model.json").exit_code == 0
     wrong = model(dispatch("sum", "a", "nowhere"))
-    assert "there must be a resource 'nowhere'" in refusal(tmp_path, wrong)
+    assert "there is no resource 'nowhere'" in refusal(tmp_path, wrong)
     other = model(dispatch("sum", "a", "b"), gemm={"type": f"DML_OPERATOR_{unbuilt}"})
     assert unbuilt in refusal(tmp_path, other, status=3)
     low = refusal(tmp_path, model(dispatch("sum", "a", "b")), "--feature-level", "2_0")

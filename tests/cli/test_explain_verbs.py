@@ -111,7 +111,7 @@ def test_lengths_follow_from_the_input_and_the_axis() -> None:
         ("fill_value_constant --value 1", 2, "give --sizes"),
         ("fill_value_constant --sizes 2", 2, "Missing option"),
         ("fill_value_constant --sizes 2 --value x", 2, "Value must be a number; got 'x'"),
-        ("fill_value_constant --sizes 2 --value 1.5 --type int8", 1, "Value must be a whole number, being of INT8"),
+        ("fill_value_constant --sizes 2 --value 1.5 --type int8", 1, "Value must be a whole number for INT8"),
         (
             "fill_value_constant --sizes 2 --value 1 --output-type int8",
             1,

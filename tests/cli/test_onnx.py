@@ -158,7 +158,10 @@ def test_inputs_that_are_too_large_to_be_made_up(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(random_inputs, "default_max_memory", lambda: 1000)
     result = program("run", path, "--shape", "n=100", "--shape", "m=2")
     assert result.exit_code == 1
-    assert "'x' of shape (100, 2) could not be made up (more than half of the memory that is free)" in result.output
+    assert (
+        "'x' of shape (100, 2) could not be filled with random values (more than half of the memory that is free)"
+        in result.output
+    )
     monkeypatch.setattr(random_inputs, "default_max_memory", lambda: 2**80)
     info = front.load(path).inputs["x"]
     for n in (2**40, 2**63):

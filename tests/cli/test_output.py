@@ -48,7 +48,7 @@ def test_a_stdout_that_lacks_a_names_letters(command: str, tmp_path: Path) -> No
     data = data if command == "run" else changed(data, "commands.0.resource", "→")
     done = as_process(command, str(write(tmp_path, data)), PYTHONIOENCODING="cp1252", PYTHONUTF8="0")
     assert (done.returncode, done.stderr) == (0 if command == "run" else 1, b"")
-    assert (b"Resource '\xe9\\u2192': 1" if command == "run" else b"there must be a resource '\\u2192'") in done.stdout
+    assert (b"Resource '\xe9\\u2192': 1" if command == "run" else b"there is no resource '\\u2192'") in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_names_from_strangers_do_not_reach_the_terminal(tmp_path: Path) -> None:
     assert result.stdout.splitlines()[1] == r"Resource '\x1b[31m[red]\n\u202e': 1"
     result = run(write(tmp_path, changed(data, "commands.0.resource", name + "x")))
     assert result.stderr.endswith(
-        r"there must be a resource '\x1b[31m[red]\n\u202ex'; did you mean \x1b[31m[red]\n\u202e?" + "\n"
+        r"there is no resource '\x1b[31m[red]\n\u202ex'; did you mean \x1b[31m[red]\n\u202e?" + "\n"
     )
     assert "\x1b" not in result.output
 

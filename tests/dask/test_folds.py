@@ -84,7 +84,7 @@ def test_products_of_halves_are_added_up_by_the_kernels_for_products() -> None:
 @pytest.mark.parametrize("call", [lambda x: dml.reduce(x, "sum", axes=[0]), lambda x: dml.softmax1(x, axes=[0])])
 def test_a_mask_is_refused_by_the_name_of_the_field(call: Callable[[Any], Any]) -> None:
     masked = call(cut().map_blocks(np.ma.masked_array))
-    with pytest.raises(dml.DescriptionError, match=r"^[A-Z0-9_]+: InputTensor has a mask"):
+    with pytest.raises(dml.DescriptionError, match=r"^[A-Z0-9_]+: InputTensor is a masked array"):
         masked.compute(scheduler="sync")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.sampled(3)
 
-STOPPED = f"no more than {MOST_FAULTS} faults are told"
+STOPPED = f"only the first {MOST_FAULTS} faults are reported"
 
 
 @pytest.mark.parametrize(

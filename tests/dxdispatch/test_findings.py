@@ -184,7 +184,7 @@ def test_a_deferred_resource_is_for_an_onnx_model_and_given_before_it_is_shown(t
             "$.commands[0].bindings.OutputTensor",
             "a deferred resource must be bound to an output of an ONNX model",
         ),
-        ("command", "$.commands[1].resource", "a deferred resource must be given by a dispatch before"),
+        ("command", "$.commands[1].resource", "a deferred resource must be written by an earlier dispatch"),
     ]
 
 

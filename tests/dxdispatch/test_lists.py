@@ -97,7 +97,7 @@ FAULTS: list[tuple[str, Any, int, str, str]] = [
     ("commands.0.bindings.InputTensors", ["a", 5, "c"], 2, "$.commands[0].bindings.InputTensors[1]",
         "a binding must be a resource's name, or an object with one; got 5"),
     ("commands.0.bindings.InputTensors", ["a", "x", "c"], 1, "$.commands[0].bindings.InputTensors[1]",
-        "there must be a resource 'x'; there are 'a', 'b', 'c', 'out'"),
+        "there is no resource 'x'; there are 'a', 'b', 'c', 'out'"),
     ("commands.0.bindings.InputTensors", ["a", "b", "b"], 1, "$.commands[0].bindings.InputTensors[2]",
         "InputTensors[2]: SizeInBytes must be at least 12, the total size of what is bound; got 4"),
     ("commands.0.bindings.InputTensors", ["a", "b", "out"], 1, "$.commands[0].bindings.OutputTensor",

@@ -108,7 +108,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
         "bindings.a",
         "must be bound to one resource, from its first element on",
     ),
-    "no resource": (dispatch(a="nothing", b="b", y="open"), "bindings.a", "there must be a resource 'nothing'"),
+    "no resource": (dispatch(a="nothing", b="b", y="open"), "bindings.a", "there is no resource 'nothing'"),
     "no list": (dispatch(a={"name": "a", "shape": 3}, b="b", y="open"), "a.shape", "shape must be a list"),
     "a fraction": (dispatch(a={"name": "a", "shape": [0.5]}, b="b", y="open"), "shape[0]", "shape[0] must be a whole"),
 }
@@ -134,7 +134,7 @@ def test_models_that_cannot_run_are_told_where_they_are_named(tmp_path: Path) ->
     assert check_file(tmp_path / "model.json").status == 2
     denoted = {"type": "onnx", "sourcePath": "join.onnx", "freeDimensionDenotationOverrides": {"DATA_BATCH": 2}}
     report = check_file(prepare(tmp_path, dispatch(**SHAPES, y="open"), dispatchables={"join": denoted}))
-    assert "open sizes are bound by their names" in str(report.faults[0])
+    assert "dynamic sizes are set by their names" in str(report.faults[0])
 
 
 def test_a_level_that_a_node_needs_is_told(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_options_of_dxdispatch_that_say_where_and_what(tmp_path: Path) -> None:
     assert "Input Tensor 'b':\n  Resource  = implicit\n  Data Type = FLOAT\n  Shape     = [2,2]\n" in run(
         str(tmp_path / "join.onnx"), "-p", "-b", "b:2,2"
     )
-    unknown = "--shape must name inputs, outputs or open sizes; there is no 'batsh'; did you mean batch?"
+    unknown = "--shape must name inputs, outputs or dynamic sizes; there is no 'batsh'; did you mean batch?"
     assert unknown in run(path, "-f", "batsh:2")
     plain = write(tmp_path, model(dispatchables={}, commands=[]), "plain.json")
     assert "is not for a DxDispatch model without an ONNX model" in run(str(plain), "-b", "x:2")

@@ -366,10 +366,10 @@ def test_a_step_down_where_the_type_has_no_sign(tmp_path: Path) -> None:
         ),
         ("INT8", "inf", 2, "", "Value must be a whole number, for INT8; got 'inf'"),
         ("INT8", False, 2, "", "Value must be a whole number, for INT8; got false"),
-        ("INT8", 1.5, 1, "", "Value must be a whole number, being of INT8; got 1.5"),
-        ("INT8", 128, 1, "", "Value must lie in -128 .. 127, being of INT8; got 128"),
-        ("UINT8", -1, 1, "", "Value must lie in 0 .. 255, being of UINT8; got -1"),
-        ("UINT8", {"UInt8": 256}, 1, "", "Value must lie in 0 .. 255, being of UINT8; got 256"),
+        ("INT8", 1.5, 1, "", "Value must be a whole number for INT8; got 1.5"),
+        ("INT8", 128, 1, "", "Value must lie in -128 .. 127 for INT8; got 128"),
+        ("UINT8", -1, 1, "", "Value must lie in 0 .. 255 for UINT8; got -1"),
+        ("UINT8", {"UInt8": 256}, 1, "", "Value must lie in 0 .. 255 for UINT8; got 256"),
     ],
 )
 def test_a_number_at_fault(tmp_path: Path, data_type: str, value: Any, status: int, place: str, said: str) -> None:

@@ -219,7 +219,7 @@ FAULTY = [
     (dml.Cast(input_tensor=X, output_tensor=T("int8", (3,))), "OutputTensor.DimensionCount must be"),
     (
         dml.FillValueConstant(output_tensor=X, value_data_type="int8", value=300),
-        "Value must lie in -128 .. 127, being of INT8",
+        "Value must lie in -128 .. 127 for INT8",
     ),
     (
         dml.ReverseSubsequences(input_tensor=X, sequence_lengths_tensor=X, output_tensor=X, axis=1),

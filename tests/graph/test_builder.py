@@ -253,18 +253,18 @@ def test_a_policy_that_gives_no_layout(strides: Any, message: str) -> None:
         ),
         (
             lambda g, x: dml.cumulative_summation(x, 0, out=5),
-            ("CUMULATIVE_SUMMATION: out must not be given with an Expression, which nothing is run for; got 5;"
-            " the compiled graph takes out"),
+            ("CUMULATIVE_SUMMATION: out must not be given with an Expression: a graph is built, and nothing is run;"
+            " got 5; pass out= to the compiled graph"),
         ),
         (
             lambda g, x: dml.cumulative_summation(x, 0, device="cpu"),
-            ("CUMULATIVE_SUMMATION: device must not be given with an Expression, which nothing is run for; got 'cpu';"
-            " the graph has a device of its own"),
+            ("CUMULATIVE_SUMMATION: device must not be given with an Expression: a graph is built, and nothing is run;"
+            " got 'cpu'; the graph has a device already"),
         ),
         (
             lambda g, x: dml.cumulative_summation(X, 0, out=x),
             ("CUMULATIVE_SUMMATION: 2 rules are broken\n"
-            "  out must not be given with an Expression, which nothing is run for; got a Expression;"
+            "  out must not be given with an Expression: a graph is built, and nothing is run; got a Expression;"
             " the compiled graph takes out\n"
             "  InputTensor must be an Expression, as another tensor is; got a ndarray;"
             " Graph.constant(array) makes it part of the graph, Graph.input(array) an input"),
@@ -278,14 +278,14 @@ def test_a_policy_that_gives_no_layout(strides: Any, message: str) -> None:
             " got Expression(input, TensorDesc('int8', (3,))) of another graph"),
         ),
         (lambda g, x: g.compile(x, "fast"), "Device: flags must be one of"),
-        (lambda g, x: g.input(X, "x"), "Graph: name must be one that no other node or input has; got 'x'"),
+        (lambda g, x: g.input(X, "x"), "Graph: name must be unique among nodes and inputs; got 'x'"),
         (lambda g, x: g.input(X, ""), "Graph: name must be a string, not empty; got ''"),
         (lambda g, x: g.input(X, FIVE), "Graph: name must be a string, not empty; got 5"),
         (lambda g, x: g.input(X, "out"), "Graph: name must not be 'out', which a call has for the outputs"),
         (lambda g, x: g.input("x"), "Graph: input: array must be an array: NumPy's, one that speaks DLPack"),
         (lambda g, x: g.constant(bytes(4)), "Graph: constant: data must be an array, which says what it is; got"),
         (lambda g, x: g.constant(None), "ConstantNode: data must be an array: NumPy's, one that speaks DLPack"),
-        (lambda g, x: g.constant(X, "x"), "Graph: name must be one that no other node or input has; got 'x'"),
+        (lambda g, x: g.constant(X, "x"), "Graph: name must be unique among nodes and inputs; got 'x'"),
         (lambda g, x: (x + x).named("x"), "Graph: name must be one that no other node or input"),
         (
             lambda g, x: x.reinterpret((24,)).named("flat"),

@@ -361,7 +361,7 @@ def test_constants_that_do_not_fit() -> None:
     bare = GraphDesc(0, 1, [ConstantNode(bytes(8))], [], [OutputEdge(0, 0, 0)])
     assert messages(bare) == [
         (
-            "output_edges[0]: data of nodes[0] (constant) is but bytes, and must be described;"
+            "output_edges[0]: data of nodes[0] (constant) is raw bytes without a description;"
             " give the constant as an array, or with a desc"
         )
     ]

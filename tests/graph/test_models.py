@@ -96,5 +96,5 @@ def test_what_a_graph_cannot_have() -> None:
     for policy in wrong:
         with pytest.raises(dml.DescriptionError, match="tensor_policy must be one of 'default'"):
             dml.Graph(tensor_policy=policy)
-    with pytest.raises(dml.DescriptionError, match="stands for a tensor that is not there yet; compile its graph"):
+    with pytest.raises(dml.DescriptionError, match="is symbolic: its tensor has no values yet; compile its graph"):
         np.asarray(g.input(T("float32", (4, 6))))

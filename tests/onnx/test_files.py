@@ -97,22 +97,25 @@ def change(edit: Callable[[Any], object], proto: Any = None) -> Any:
         (lambda p: setattr(p.opset_import[0], "version", -1), "opset_import must be at least 1; got -1"),
         (lambda p: p.opset_import.add(domain="ai.onnx", version=3), "opset_import must give each domain one opset"),
         (lambda p: p.graph.ClearField("output"), "the graph must have outputs"),
-        (lambda p: p.graph.output.add(name="y"), "outputs must have names, each one of its own"),
-        (lambda p: setattr(p.graph.output[0], "name", "w"), "output 'w' must be there: nothing makes it"),
+        (lambda p: p.graph.output.add(name="y"), "outputs must have unique names"),
+        (lambda p: setattr(p.graph.output[0], "name", "w"), "output 'w' is produced by no node"),
         (
             lambda p: p.graph.node[0].input.__setitem__(1, "w"),
-            r"input 'w' must be there before the node; nothing makes it",
+            r"input 'w' must be produced by an earlier node; nothing makes it",
         ),
         (
             lambda p: p.graph.node[0].input.__setitem__(1, "y"),
-            r"input 'y' must be there before the node; it is made by a l",
+            r"input 'y' must be produced by an earlier node; a l",
         ),
-        (lambda p: p.graph.node.append(p.graph.node[0]), r"node 'crop' \(Slice\): 'y' must be made once"),
-        (lambda p: p.graph.node[0].output.__setitem__(0, "x"), "'x' must be made once"),
-        (lambda p: p.graph.input.append(p.graph.input[0]), "inputs must have names, each one of its own; got 'x'"),
+        (
+            lambda p: p.graph.node.append(p.graph.node[0]),
+            r"node 'crop' \(Slice\): 'y' must be produced by one node only",
+        ),
+        (lambda p: p.graph.node[0].output.__setitem__(0, "x"), "'x' must be produced by one node only"),
+        (lambda p: p.graph.input.append(p.graph.input[0]), "inputs must have unique names; got 'x'"),
         (
             lambda p: p.graph.initializer.append(p.graph.initializer[0]),
-            "initializers must have names, each one of its own",
+            "initializers must have unique names",
         ),
         (lambda p: p.graph.input[0].ClearField("type"), "input 'x' must have an element type"),
         (

@@ -156,7 +156,7 @@ def test_lists_of_floats_are_of_the_models_type(dtype: str) -> None:
         ({"x": X[0]}, r"input 'x' must have 2 dimensions, \(4, 4\); got \(4,\)"),
         ({"x": "text"}, r"input 'x'"),
         ({"x": None}, r"input 'x'"),
-        ({"x": X.view(np.ma.MaskedArray)}, r"has a mask"),
+        ({"x": X.view(np.ma.MaskedArray)}, r"is a masked array"),
         ([X], r"inputs must be a mapping of names to arrays; got a list; model\(array\) takes them in the order"),
         (X, "inputs must be a mapping"),
     ],

@@ -173,5 +173,5 @@ def test_nodes_in_any_order_and_a_domain_said_twice() -> None:
     np.testing.assert_allclose(load(proto).run({"x": x})["r"], (x**2 + k) ** 2 + k, rtol=1e-6)
     assert proto.SerializeToString() == before
     proto.graph.node[1].input[0] = "k"
-    with pytest.raises(ValueError, match="must be there before the node; it is made by a later node"):
+    with pytest.raises(ValueError, match="must be produced by an earlier node; a later node produces it"):
         load(proto)

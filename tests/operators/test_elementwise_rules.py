@@ -128,9 +128,9 @@ def test_numbers_are_float32_and_keep_their_zeros_sign() -> None:
 
 def test_bounds_are_of_the_type_that_is_said() -> None:
     byte = dml.TensorDesc(U8, (3,))
-    with pytest.raises(dml.DescriptionError, match=r"Max must lie in 0 \.\. 255, being of UINT8; got 300"):
+    with pytest.raises(dml.DescriptionError, match=r"Max must lie in 0 \.\. 255 for UINT8; got 300"):
         dml.ElementWiseClip1.infer(input_tensor=byte, min_max_data_type="uint8", min=0, max=300)
-    with pytest.raises(dml.DescriptionError, match=r"Min must be a whole number, being of UINT8; got 0\.5"):
+    with pytest.raises(dml.DescriptionError, match=r"Min must be a whole number for UINT8; got 0\.5"):
         dml.ElementWiseClip1.infer(input_tensor=byte, min_max_data_type="uint8", min=0.5, max=3)
     desc = dml.ElementWiseClip1.infer(input_tensor=byte, min_max_data_type="int8", min=0, max=3)
     (fault,) = desc.check().faults
@@ -177,8 +177,8 @@ def test_an_activation_is_named_in_many_ways() -> None:
 @pytest.mark.parametrize(
     ("activation", "rule"),
     [
-        ({"Type": "ACTIVATION_ELU", "Gamma": 1}, "FusedActivation.Gamma is no attribute of ACTIVATION_ELU, which"),
-        ({"Type": "RELU", "Alpha": 1}, "FusedActivation.Alpha is no attribute of ACTIVATION_RELU, which has none"),
+        ({"Type": "ACTIVATION_ELU", "Gamma": 1}, "FusedActivation.Gamma is not an attribute of ACTIVATION_ELU, which"),
+        ({"Type": "RELU", "Alpha": 1}, "FusedActivation.Alpha is not an attribute of ACTIVATION_RELU, which has none"),
         ({"Type": "LINEAR", "Alpha": 1}, "FusedActivation.Beta must be given"),
         ({"Type": "ELU", "Alpha": "x"}, "FusedActivation.Alpha must be a number; got 'x'"),
         (7.5, "FusedActivation must be a FusedActivation, the name of an activation, or None; got 7.5"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.core.display import listed
 from anydml.operators import OPERATORS
 from anydml.operators.schema.fields import bare_name, dml_name
 from cases import CASES
@@ -225,7 +226,7 @@ def test_types_and_dimension_counts_that_a_level_lacks_are_told(desc: dml.Operat
             broken = replaced(desc, field, T(kind, tensor.sizes))
             if not check_needs(broken, field, kind.name, lambda row, kind=kind: kind in row.data_types):  # type: ignore[misc]  # mypy infers no lambda with a default
                 (fault,) = [one for one in broken.check().faults if one.rule.startswith(f"{field} must be of ")]
-                assert fault.rule == f"{field} must be of {', '.join(t.name for t in dml.DataType if t in known)}"
+                assert fault.rule == f"{field} must be of {listed(t.name for t in dml.DataType if t in known)}"
                 assert (fault.field, fault.found) == (f"{field}.DataType", kind.name)
                 told = (
                     "DirectML takes it in " if kind.is_half_byte else "no feature level takes it, so convert the data"

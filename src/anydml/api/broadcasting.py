@@ -154,7 +154,7 @@ def _converted(
         fault = Fault(field=field, rule=rule, value=number, found=show(number), way_out=way_out)
         return DescriptionError(cls.type.name, fault)
 
-    beside = f"being of {data_type.name} as {like} is" if like else f"being of {data_type.name}"
+    fits = f"{data_type.name}, the type of {like}" if like else data_type.name
     if data_type.is_float:
         with np.errstate(over="ignore"):
             try:
@@ -162,17 +162,17 @@ def _converted(
             except OverflowError:
                 made = np.array(math.inf, data_type.dtype)
         if np.isinf(made) and not (isinstance(number, (float, np.floating)) and math.isinf(number)):
-            raise refuse(f"{field} must be a number that the type can hold, {beside}", "convert the array first")
+            raise refuse(f"{field} must be a number that fits {fits}", "convert the array first")
         return made
     if isinstance(number, (float, np.floating)):
-        rule = f"{field} must be a whole number, {beside}"
+        rule = f"{field} must be a whole number for {fits}"
         x = argument_of(cls, like)
         convert = f'cast({x}, "float32")' if in_graph else f'{x}.astype("float32")'
         raise refuse(rule, f"pass {convert} to compute with floats" if like else "")
     limits = np.iinfo(data_type.dtype)
     if not limits.min <= int(number) <= limits.max:
         way_out = "convert the array first" if like else ""
-        raise refuse(f"{field} must lie in {limits.min} .. {limits.max}, {beside}", way_out)
+        raise refuse(f"{field} must lie in {limits.min} .. {limits.max} for {fits}", way_out)
     return np.array(int(number), data_type.dtype)
 
 

@@ -177,7 +177,7 @@ class Graph(Shown):
         if not isinstance(name, str) or not name:
             refuse(Fault(field="name", rule="name must be a string, not empty", value=name, found=show(name)))
         if self._names.get(name, source) is not source:
-            refuse(Fault(field="name", rule=f"name must be one that no other node or input has; got {name!r}"))
+            refuse(Fault(field="name", rule=f"name must be unique among nodes and inputs; got {name!r}"))
         if source.is_input and name == "out":
             refuse(Fault(field="name", rule="name must not be 'out', which a call has for the outputs", value=name))
         self._names.pop(source.name, None)

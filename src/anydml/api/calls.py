@@ -21,7 +21,7 @@ from anydml.api.broadcasting import (
     view_number,
     without_truths,
 )
-from anydml.api.describing import Call, argument_of, described, hand_over, name_slots
+from anydml.api.describing import Call, argument_of, described, hand_over, name_slots, note_arguments
 from anydml.api.expression import Expression
 from anydml.arrays import DeviceArray, allocate, device_of, results_in, view, wrap
 from anydml.arrays.fingerprints import as_plain, plain_key, plain_maker, wrap_plain
@@ -91,8 +91,8 @@ class NodeCall(Call):
         faults = []
         for option, value in (("out", out), ("device", device)):
             if value is not None:
-                rule = f"{option} must not be given with an Expression, which nothing is run for"
-                way_out = "the compiled graph takes out" if option == "out" else "the graph has a device of its own"
+                rule = f"{option} must not be given with an Expression: a graph is built, and nothing is run"
+                way_out = "pass out= to the compiled graph" if option == "out" else "the graph has a device already"
                 faults.append(Fault(field=option, rule=rule, value=value, found=describe(value), way_out=way_out))
         fields = name_slots(cls, cls.input_names() if names is None else names, len(inputs))
         given: list[Any] = []
@@ -305,12 +305,16 @@ def make_call(
     for given in (*inputs, *(out if isinstance(out, (list, tuple)) else (out,))):
         if isinstance(given, Expression):
             graph = graph or given.graph
-    if graph is not None:
-        return NodeCall(cls, graph, device, out, inputs, output_sizes, spreading, names, results)
-    if any(map(is_dask, inputs)):
-        lazy: Callable[..., Call] = import_alone("anydml.dask.calls").DaskCall  # a layer above, as the arrays are
-        return lazy(cls, device, out, inputs, output_sizes, spreading, names, results)
-    return ArrayCall(cls, device, out, inputs, output_sizes, key, spreading, names, results)
+    try:
+        if graph is not None:
+            return NodeCall(cls, graph, device, out, inputs, output_sizes, spreading, names, results)
+        if any(map(is_dask, inputs)):
+            lazy: Callable[..., Call] = import_alone("anydml.dask.calls").DaskCall  # a layer above, as the arrays are
+            return lazy(cls, device, out, inputs, output_sizes, spreading, names, results)
+        return ArrayCall(cls, device, out, inputs, output_sizes, key, spreading, names, results)
+    except DescriptionError as error:
+        note_arguments(error, cls)
+        raise
 
 
 def _several(cls: type[OperatorDesc], out: object, results: Sequence[str] | None) -> list[object]:
@@ -478,7 +482,7 @@ class ArrayCall(Call):
     def finish(self, desc: OperatorDesc) -> Any:
         """Compile or find compiled, bind and dispatch."""
         if self._takes_truths and not getattr(desc, "gives_truths", False):
-            rule = "out must not be an array of booleans: the results are others than 0 and 1"
+            rule = "out must not be an array of booleans: results are not only 0 and 1"
             raise DescriptionError(self.name, Fault(field="out", rule=rule, way_out='pass out.view("uint8")'))
         compiled = self.device.compile_cached(desc)
         memory = self._memory

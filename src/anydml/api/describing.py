@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import abc
 import functools
+import inspect
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from anydml.arrays.tensor import TensorDesc
-from anydml.core.errors import DescriptionError, Fault, raise_description_faults
+from anydml.core.errors import DescriptionError, DmlError, Fault, FeatureLevelError, raise_description_faults
+from anydml.core.operator_type import function_name
 from anydml.core.parse import read_int, read_ints
 from anydml.operators.schema.fields import bare_name, dml_name
 
@@ -38,6 +40,26 @@ def argument_name(name: str) -> str:
 def argument_of(cls: type[OperatorDesc], field: str) -> str:
     """A function's name for an input of DirectML's name; `x` for one of several."""
     return next((argument_name(name) for name in cls.input_names() if dml_name(name) == field), "x")
+
+
+_Wrong = TypeVar("_Wrong", bound=DmlError)
+
+
+def note_arguments(error: _Wrong, cls: type[OperatorDesc]) -> _Wrong:
+    """An error of a function, with a note that tells its arguments' names for the fields that the error names."""
+    from anydml.api import functions  # which imports this module
+
+    function = function_name(cls.type)
+    known = inspect.signature(getattr(functions, function)).parameters
+    told, found = " ".join(fault.rule for fault in error.faults), {}
+    for name in cls.field_types():
+        argument = argument_name(name) if name in cls.input_names() else name
+        if argument in known and re.search(rf"\b{dml_name(name)}\b", told):
+            found[argument] = dml_name(name)
+    if found:
+        listed = ", ".join(f"{argument}= is {field}" for argument, field in found.items())
+        error.add_note(f"arguments of anydml.{function}: {listed}")
+    return error
 
 
 def name_slots(cls: type[OperatorDesc], names: Sequence[str], count: int) -> list[str]:
@@ -210,14 +232,17 @@ class Call(abc.ABC):
         try:
             desc = self.lay_out(self._describe(outputs, attributes))
         except DescriptionError as error:
-            raise DescriptionError(self.name, [*self.faults, *error.faults]) from None
+            raise note_arguments(DescriptionError(self.name, [*self.faults, *error.faults]), self.cls) from None
         padded = self._padded(desc, fills)
         level = self.device.feature_level
         own = [] if self.faults else [self._in_callers_dimensions(fault) for fault in desc.own_faults()]
         of_level = [self.reword(fault, padded) for fault in padded.level_faults(level, f"this device is {level}")]
         if not of_level:  # which say already how to convert
             own = [self.convert(fault) for fault in own]
-        raise_description_faults(self.name, [*of_level, *self.faults, *own])
+        try:
+            raise_description_faults(self.name, [*of_level, *self.faults, *own])
+        except (DescriptionError, FeatureLevelError) as error:
+            raise note_arguments(error, self.cls) from None
         if padded is desc:
             desc.found_sound(level)
         return self.finish(padded)

@@ -52,7 +52,7 @@ class Arithmetic:
         return _apply("eq", self, other)
 
     def __bool__(self) -> NoReturn:
-        rule = f"{self!r} stands for a tensor that is not there yet, and is neither true nor false"
+        rule = f"{self!r} is symbolic: its tensor has no values yet, so it is neither true nor false"
         way_out = "if_(condition, a, b) chooses by element, and compiled(…) gives an array"
         raise DescriptionError("Graph", Fault(field="expression", rule=rule, way_out=way_out))
 
@@ -244,7 +244,7 @@ class Expression(Arithmetic, Shown):
         return _refer, (self.graph, self.reference)
 
     def __array__(self, *_args: object, **_options: object) -> NoReturn:
-        rule = f"{self!r} stands for a tensor that is not there yet"
+        rule = f"{self!r} is symbolic: its tensor has no values yet"
         refuse(Fault(field="expression", rule=rule, way_out="compile its graph, and call that"))
 
     def _shown(self) -> Iterator[str | Table]:

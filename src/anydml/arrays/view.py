@@ -124,7 +124,7 @@ def requires_gradient(array: object) -> DescriptionError:
 
 def masked(array: object, way_out: str = "") -> DescriptionError:
     """An array of which some elements do not count."""
-    return no_array(array, "has a mask, which no operator knows of", way_out)
+    return no_array(array, "is a masked array, and operators have no masks", way_out)
 
 
 def describe(array: object) -> str:

@@ -63,7 +63,7 @@ def cache() -> None:
 
 
 @cache.command("list")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def list_(as_json: bool) -> None:
     """Show the folder, and the counts and sizes of its files."""
     folder = find_folder()
@@ -97,7 +97,7 @@ def clear(dry_run: bool) -> None:
 
 @cache.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--engine", type=ENGINE, help="Instead of the best: see `anydml engines`.")
+@click.option("--engine", type=ENGINE, help="The engine to use; the best one here by default (see `anydml engines`).")
 @input_options
 def warm(paths: tuple[Path, ...], engine: str | None, inputs: tuple[str, ...], sizes: tuple[str, ...]) -> None:
     """Compile models, so that their first run is quick.

@@ -41,7 +41,7 @@ _REQUIREMENT = re.compile(r"""([\w.-]+)[^;]*(?:;.*extra\s*==\s*["'](\w+)["'])?""
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def doctor(as_json: bool) -> None:
     """Show versions, engines, CPU, GPUs, threads, caches and extras, and try each engine: text for a report.
 

@@ -15,7 +15,7 @@ from anydml.engines import DeviceInfo, list_engines
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def engines(as_json: bool) -> None:
     """List the engines and devices of this machine, and the packages that a missing one needs.
 

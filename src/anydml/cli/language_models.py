@@ -68,18 +68,24 @@ def _params(model: Model, length: int | None, **options: Any) -> GeneratorParams
 
 @click.command()
 @_folder
-@click.option("--system", metavar="TEXT", help="What the model is told first.")
+@click.option("--system", metavar="TEXT", help="The system prompt.")
 @click.option(
-    "--image", "images", multiple=True, metavar="PATH", help="A picture before the first question; repeatable."
+    "--image",
+    "images",
+    multiple=True,
+    metavar="PATH",
+    help="A picture to show before the first question; may be given several times.",
 )
 @click.option("--max-length", type=click.IntRange(2), help="The most tokens of the whole conversation.")
-@click.option("--max-tokens", type=click.IntRange(1), help="The most tokens of an answer.")
-@click.option("--temperature", type=float, help="Draw tokens, with this temperature; 0 takes the likeliest.")
-@click.option("--top-p", type=float, help="Draw among the likeliest tokens that have this probability together.")
-@click.option("--top-k", type=int, help="Draw among so many of the likeliest tokens.")
-@click.option("--seed", type=int, help="Draw the same tokens at each start.")
-@click.option("--repetition-penalty", type=float, help="Make tokens that were there less likely.")
-@click.option("--quiet", is_flag=True, help="Leave out the figures after an answer.")
+@click.option("--max-tokens", type=click.IntRange(1), help="The most tokens in an answer.")
+@click.option(
+    "--temperature", type=float, help="Sample tokens at this temperature; 0 always takes the most likely one."
+)
+@click.option("--top-p", type=float, help="Sample from the most likely tokens whose probabilities add up to this.")
+@click.option("--top-k", type=int, help="Sample from this many of the most likely tokens.")
+@click.option("--seed", type=int, help="The seed of sampling: the same seed gives the same answers.")
+@click.option("--repetition-penalty", type=float, help="Above 1, tokens that occurred already become less likely.")
+@click.option("--quiet", is_flag=True, help="Print no speed and no memory after an answer.")
 def chat(
     folder: Path,
     device: str | None,
@@ -131,13 +137,15 @@ def _say(text: str) -> None:
 @_folder
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address; one that others reach needs a key.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0: a free one.")
-@click.option("--key", envvar="ANYDML_KEY", help="What clients must send; also from the environment: ANYDML_KEY.")
+@click.option(
+    "--key", envvar="ANYDML_KEY", help="The key that clients must send; also from the environment: ANYDML_KEY."
+)
 @click.option("--name", help="The model's name for clients; the folder's by default.")
 @click.option("--max-length", type=click.IntRange(2), help="The most tokens of a prompt and its answer together.")
 @click.option(
-    "--rows", type=click.IntRange(1, 64), default=4, show_default=True, help="Requests that are answered at once."
+    "--rows", type=click.IntRange(1, 64), default=4, show_default=True, help="Sequences that are generated together."
 )
-@click.option("--queue", type=click.IntRange(1), default=64, show_default=True, help="The requests that may wait.")
+@click.option("--queue", type=click.IntRange(1), default=64, show_default=True, help="Requests that may wait.")
 def serve(
     folder: Path,
     device: str | None,
@@ -177,11 +185,11 @@ def serve(
 
 @click.command()
 @_folder
-@click.option("--prompt", type=click.IntRange(1), default=128, show_default=True, help="The tokens of the prompt.")
-@click.option("--tokens", type=click.IntRange(1), default=32, show_default=True, help="The tokens that are made.")
-@click.option("--batch", type=click.IntRange(1, 32), default=1, show_default=True, help="The sequences at once.")
-@click.option("--runs", type=click.IntRange(1), default=3, show_default=True, help="The runs that count.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--prompt", type=click.IntRange(1), default=128, show_default=True, help="Tokens of the prompt.")
+@click.option("--tokens", type=click.IntRange(1), default=32, show_default=True, help="Tokens to generate.")
+@click.option("--batch", type=click.IntRange(1, 32), default=1, show_default=True, help="Sequences in a batch.")
+@click.option("--runs", type=click.IntRange(1), default=3, show_default=True, help="Measured runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 def bench(
     folder: Path,
     device: str | None,
@@ -194,7 +202,7 @@ def bench(
 ) -> None:
     """Measure a language model: tokens a second, time to the first, memory.
 
-    The prompt is made up. A first run, which compiles, is told by itself.
+    The prompt is random. A first run, which compiles, is reported separately.
 
     \b
     Examples:

@@ -81,11 +81,21 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--fails", "command", metavar="CMD", required=True, help="Shows the fault: {} in it is a model's path.")
-@click.option("--says", metavar="TEXT", help="And its output has this: else it failed for another reason.")
-@click.option("-o", "--output", metavar="FILE", help="Write the smallest here; MODEL.reduced.onnx by default.")
 @click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), default=60, show_default=True, help="Seconds a run."
+    "--fails", "command", metavar="CMD", required=True, help="The command that shows the fault; {} is a model's path."
+)
+@click.option(
+    "--says", metavar="TEXT", help="Text that its output must have too; without it, it failed for another reason."
+)
+@click.option(
+    "-o", "--output", metavar="FILE", help="Where to write the smallest model; MODEL.reduced.onnx by default."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=60,
+    show_default=True,
+    help="Seconds that a run may take.",
 )
 @memory_option
 @input_options

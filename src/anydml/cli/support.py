@@ -23,9 +23,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", metavar="[OPERATOR]", required=False, shell_complete=OPERATOR.shell_complete)
-@click.option("--feature-level", "level", type=LEVEL, help="The row of this level, instead of every row.")
-@click.option("--onnx", is_flag=True, help="The types of ONNX nodes that run on these operators, or those with a word.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--feature-level", "level", type=LEVEL, help="Show only the row that holds at this level.")
+@click.option(
+    "--onnx",
+    is_flag=True,
+    help="List the ONNX node types that run on these operators; with a word, those that have it in their name.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 @click.pass_context
 def support(ctx: click.Context, name: str | None, level: FeatureLevel | None, onnx: bool, as_json: bool) -> None:
     """List the operators, and the types and dimensions that each takes.

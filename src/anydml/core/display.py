@@ -99,6 +99,12 @@ def describe(desc: TensorDesc) -> str:
     return f"{desc.data_type.name} {{{','.join(map(str, desc.sizes))}}}"
 
 
+def listed(names: Iterable[str], last: str = "or") -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    *others, end = names
+    return f"{', '.join(others)} {last} {end}" if others else end
+
+
 def counted(count: int, what: str) -> str:
     """`1 fault`, `2 faults`."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

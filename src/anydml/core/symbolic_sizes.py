@@ -96,7 +96,7 @@ class OpenSize:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self._tape.is_lasting:
-            raise TypeError("an open size is of one process")
+            raise TypeError("a symbolic size belongs to its process")
         return OpenSize, (self._tape, self._number)
 
     def __copy__(self) -> OpenSize:

@@ -106,7 +106,7 @@ class Binder:
         names = [binding.resource] + ([counter.raw] if counter is not None and isinstance(counter.raw, str) else [])
         for name in names:
             if name not in self._resources:
-                rule = f"there must be a resource {show(name, 60)}"
+                rule = f"there is no resource {show(name, 60)}"
                 known = [show(other, 60) for other in itertools.islice(self._resources, _MOST_NAMES)]
                 way_out = f"there are {', '.join(known)}" if 0 < len(self._resources) <= len(known) else ""
                 way_out = suggest(name, self._resources) or way_out

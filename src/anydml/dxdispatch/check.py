@@ -122,10 +122,10 @@ def check_output(command: Print | WriteFile, model: Model, findings: Findings, w
     resource = model.resources.get(command.resource)
     node = command.node.get("resource") or command.node
     if resource is None:
-        rule = f"there must be a resource {show(command.resource, 60)}"
+        rule = f"there is no resource {show(command.resource, 60)}"
         findings.add(NAME, node, rule, found="", way_out=suggest(command.resource, model.resources))
     elif resource.is_deferred and command.resource not in written:
-        findings.add(COMMAND, node, "a deferred resource must be given by a dispatch before", found="")
+        findings.add(COMMAND, node, "a deferred resource must be written by an earlier dispatch", found="")
     elif isinstance(command, WriteFile) and is_array(command) and resource.values is not None:
         _check_npy(command, resource, findings)
     elif isinstance(command, WriteFile) and is_image(command) and resource.values is not None:
@@ -403,7 +403,7 @@ def _check_graph(
 def _check_dispatch(command: Dispatch, model: Model, binder: Binder, findings: Findings, onnx: DispatchChecker) -> None:
     found = model.dispatchables.get(command.dispatchable)
     if found is None:
-        rule = f"there must be a dispatchable {show(command.dispatchable, 60)}"
+        rule = f"there is no dispatchable {show(command.dispatchable, 60)}"
         way_out = suggest(command.dispatchable, model.dispatchables)
         findings.add(NAME, command.node.get("dispatchable") or command.node, rule, found="", way_out=way_out)
     bound = found.bound if found is not None else None

@@ -83,7 +83,7 @@ class TooManyFaultsError(Exception):
 
 def word_stop() -> str:
     """Say that there is more."""
-    return f"no more than {MOST_FAULTS} faults are told, and nothing further is read"
+    return f"only the first {MOST_FAULTS} faults are reported, and nothing further is read"
 
 
 class Findings(list[Finding]):

@@ -184,7 +184,7 @@ class ProgramReader:
             if (option := node.get(name)) is not None:
                 self._findings.add(REMARK, option, f"{name} is ONNX Runtime's, and has no effect here", found="")
         if (option := node.get("freeDimensionDenotationOverrides")) is not None:
-            rule = "open sizes are bound by their names, and not by what they denote"
+            rule = "dynamic sizes are set by their names (-f), not by their denotations"
             self._findings.add(UNSUPPORTED, option, rule, found="", way_out=f"see {_OVERRIDES}")
         sizes: dict[str, int] = {}
         given = node.get(_OVERRIDES)

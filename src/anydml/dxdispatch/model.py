@@ -188,7 +188,9 @@ class Model(Shown):
     def __str__(self) -> str:
         lines = [f"{self.file}: resources {', '.join(self.resources) or 'none'}"]
         lines += [f"  {name}: {show(one.bound or one.program)}" for name, one in self.dispatchables.items()]
-        return "\n".join([*lines, f"  commands: {len(self.commands)}; run() runs them, and check() tells every fault"])
+        return "\n".join(
+            [*lines, f"  commands: {len(self.commands)}; run() runs them, and check() reports every fault"]
+        )
 
     def _shown(self) -> Iterator[str | Table]:
         has = (counted(len(self.dispatchables), "dispatchable"), counted(len(self.resources), "resource"))

@@ -102,7 +102,7 @@ def check_names(found: Sequence[tuple[OnnxProgram, Report]], findings: Findings)
     known = [*tensors, *sorted(sizes)]
     for program, _ in found[:1]:
         for name in program.shapes.keys() - known:
-            rule = f"shapes must name inputs, outputs or open sizes; there is no {show(name, 60)}"
+            rule = f"shapes must name inputs, outputs or dynamic sizes; there is no {show(name, 60)}"
             way_out = suggest(name, known) or f"there are {', '.join(map(printable, known[:8]))}"
             findings.add(NAME, program.node, rule, found="", way_out=way_out)
 

@@ -244,7 +244,7 @@ def _output_faults(graph: GraphDesc, labels: _Labels) -> Iterator[Fault]:
         given = descs[edge.graph_output_index]
         number = edge.graph_output_index
         if given is None:
-            rule = f"{label}: {what} is but bytes, and must be described"
+            rule = f"{label}: {what} is raw bytes without a description"
             yield Fault(field=label, rule=rule, way_out="give the constant as an array, or with a desc")
         elif isinstance(node, ConstantNode) and source is None:
             yield from _room(label, what, (0, node.size_in_bytes), f"graph output {number}", given)

@@ -141,7 +141,7 @@ def _foreign(info: ValueInfo) -> ForeignType:
     return ForeignType.of(type_name(info.type.element) if kind == "tensor" else kind.upper())
 
 
-_LISTED = "`anydml support --onnx` lists the {} node types that run, and `anydml check` tells the fate of each node"
+_LISTED = "`anydml support --onnx` lists the {} node types that run, and `anydml check` says where each node runs"
 """The names themselves are 2,000 characters, in which an error's other lines are lost."""
 
 
@@ -227,27 +227,27 @@ def _name_faults(graph: Graph, outer: frozenset[str]) -> Iterator[Fault]:
     for what, names in (("inputs", inputs), ("initializers", initializers)):
         for name, count in Counter(names).items():
             if count > 1 or not name:
-                rule = f"{what} must have names, each one of its own"
+                rule = f"{what} must have unique names"
                 yield Fault(field=what, rule=rule, value=name, found=repr(printable(name)))
     known = {*inputs, *initializers}
     later = {name for node in graph.node for name in node.output}
     for node in graph.node:
         for name in node.input:
             if name and name not in known and name not in outer:
-                why = "it is made by a later node" if name in later else "nothing makes it"
-                rule = f"{node.label}: input '{printable(name)}' must be there before the node"
+                why = "a later node produces it" if name in later else "nothing makes it"
+                rule = f"{node.label}: input '{printable(name)}' must be produced by an earlier node"
                 yield Fault(field=name, rule=rule, way_out=why)
         for _, body in node.bodies:
             yield from _name_faults(body, outer | known)
         for name in node.output:
             if name and name in known:
-                yield Fault(field=name, rule=f"{node.label}: '{printable(name)}' must be made once")
+                yield Fault(field=name, rule=f"{node.label}: '{printable(name)}' must be produced by one node only")
             known.add(name)
     outputs = [info.name for info in graph.output]
     for name in outputs:
         if not name or (name not in known and name not in outer):
-            yield Fault(field="outputs", rule=f"output '{printable(name)}' must be there: nothing makes it")
+            yield Fault(field="outputs", rule=f"output '{printable(name)}' is produced by no node")
     if len(set(outputs)) < len(outputs):
-        yield Fault(field="outputs", rule="outputs must have names, each one of its own")
+        yield Fault(field="outputs", rule="outputs must have unique names")
     if not outputs:
         yield Fault(field="outputs", rule="the graph must have outputs")

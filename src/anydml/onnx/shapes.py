@@ -50,7 +50,7 @@ class Binder:
                 self._shapes[name] = read_ints(value, f"shapes[{name!r}]", faults, 0, _MOST)
             else:
                 known = [repr(printable(n)) for n in [*inputs, *sorted(open_sizes)]]
-                rule = f"shapes must name inputs or open sizes; there is no {show(name)}"
+                rule = f"shapes must name inputs or dynamic sizes; there is no {show(name)}"
                 way_out = f"there are {', '.join(known) or 'none'}"
                 if hint := suggest(name, known):
                     way_out += f"; {hint}"

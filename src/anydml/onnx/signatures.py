@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.core.display import listed
 from anydml.core.errors import Fault, ModelError, printable
 from anydml.onnx.contrib_schemas import CONTRIB, OTHERWISE
 from anydml.onnx.element_types import ELEMENT_TYPES
@@ -100,7 +101,7 @@ def type_fault(kind: str, version: int, elements: Sequence[str | None]) -> Fault
             continue
         name = f"inputs[{i}]" if rule.is_variadic else rule.name
         if found not in rule.allowed:
-            return Fault(field=name, rule=f"{name} must be of {_listed(rule.allowed)}", found=found)
+            return Fault(field=name, rule=f"{name} must be of {listed(rule.allowed)}", found=found)
         if not rule.shared:
             continue
         first, wanted = bound.setdefault(rule.shared, (name, found))
@@ -150,8 +151,3 @@ def _said(node: Node) -> str:
 
 def _slot(rules: Sequence[SlotRule], i: int) -> SlotRule:
     return rules[min(i, len(rules) - 1)]
-
-
-def _listed(names: Sequence[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} or {last}" if others else last

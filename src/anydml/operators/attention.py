@@ -513,7 +513,9 @@ def _missing(part: _Part) -> Iterator[Fault]:
 def _leading(field: str, sizes: Sizes, count: int) -> Iterator[Fault]:
     """Check that a tensor has these dimensions, and 1s before them."""
     if len(sizes) < count or any(size > 1 for size in sizes[: len(sizes) - count]):
-        yield fault(f"{field}.Sizes", f"must be {count}, with 1s before them", sizes)
+        yield fault(
+            f"{field}.Sizes", f"must have at least {count} dimensions, and be 1 in all but the last {count}", sizes
+        )
 
 
 # The operators

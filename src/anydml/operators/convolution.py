@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from anydml.arrays.tensor import TensorDesc
+from anydml.core.display import counted
 from anydml.core.enums import ConvolutionDirection, ConvolutionMode, DataType, FeatureLevel
 from anydml.core.errors import Fault
 from anydml.ir.expressions import const, coordinate, fetch, fetch_or, fold, given, load, maximum, minimum, where
@@ -99,7 +100,7 @@ class Windowed(Computed):
             if len(values) != count:
                 yield fault(
                     field,
-                    f"must have {max(count, 0)} values, one for each spatial dimension of {first}",
+                    f"must have {counted(max(count, 0), 'value')}, one for each spatial dimension of {first}",
                     values,
                     len(values),
                 )
@@ -702,7 +703,7 @@ class _Windows(Computed):
             mine, count = self.each(name), len(self.window_sizes)
             if len(mine) != count:
                 field = "".join(word.capitalize() for word in name.split("_"))
-                yield fault(field, f"must have {count} values, as many as WindowSizes", mine, len(mine))
+                yield fault(field, f"must have {counted(count, 'value')}, as many as WindowSizes", mine, len(mine))
         yield from at_least_1(self, "window_sizes", "strides", "dilations")
 
     def _image_rules(self, field: str, image: TensorDesc) -> Iterator[Fault]:

@@ -58,7 +58,7 @@ class FusedActivation:
         for name, value in attributes.items():
             if name not in own:
                 has = f"has {', '.join(map(dml_name, own))}" if own else "has none"
-                rule = f"{dml_name(name)} is no attribute of {cls.type.name}, which {has}"
+                rule = f"{dml_name(name)} is not an attribute of {cls.type.name}, which {has}"
                 faults.append(Fault(field=dml_name(name), rule=rule, value=value))
         for name, default in own.items():
             if default is MISSING and name not in attributes:

@@ -246,7 +246,7 @@ class Gather(OperatorDesc):
         gathered = self._gathered_sizes()
         lead = gathered[: max(len(gathered) - count, 0)]
         if any(size != 1 for size in lead):
-            rule = f"the result {gathered} must fit the {count} dimensions of the tensors, leading 1s left away"
+            rule = f"the result {gathered} must fit the {count} dimensions of the tensors, without leading 1s"
             way_out = f"describe all three tensors with {len(gathered)} dimensions, leading sizes of 1 added"
             yield Fault(
                 field="OutputTensor.DimensionCount", rule=rule, value=count, found=str(len(gathered)), way_out=way_out

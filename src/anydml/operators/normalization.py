@@ -65,8 +65,11 @@ class _Last(_Rowwise):
         yield from super().rules()
         sizes = self.input_tensor.sizes
         if any(size > 1 for size in sizes[:-2]):
-            way_out = f"{self.type.name}1 takes any sizes"
-            yield fault("InputTensor.Sizes", "must be 1 but for the last two", sizes, way_out=way_out)
+            newer = f"{self.type.name}1"
+            way_out = (
+                f"use {newer}, dml.{newer.removeprefix('ACTIVATION_').lower()}(x, axes=...), which takes any sizes"
+            )
+            yield fault("InputTensor.Sizes", "must be 1 in all but the last two dimensions", sizes, way_out=way_out)
 
 
 class _OfAxes(AlongAxes, _Rowwise):

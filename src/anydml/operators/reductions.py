@@ -161,7 +161,7 @@ class AlongAxes(Folding):
             if axis >= count:
                 yield fault(f"Axes[{i}]", f"must be below InputTensor.DimensionCount, {count}", axis)
             elif axis in self.axes[:i]:
-                yield fault(f"Axes[{i}]", "must be a dimension that Axes does not name before", axis)
+                yield fault(f"Axes[{i}]", "must not repeat an earlier dimension of Axes", axis)
 
 
 # REDUCE, ARGMIN and ARGMAX

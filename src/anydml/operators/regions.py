@@ -56,7 +56,8 @@ def region_rules(field: str, tensor: TensorDesc, last: int | None) -> Iterator[F
     kept = 1 if last is None else 2
     rule = ""
     if any(size > 1 for size in tensor.sizes[:-kept]):
-        rule = f"{field}.Sizes must be 1 but for the last{' two' if kept > 1 else ''}"
+        last_ones = "two dimensions" if kept > 1 else "dimension"
+        rule = f"{field}.Sizes must be 1 in all but the last {last_ones}"
     elif last is not None and tensor.sizes[-1] != last:
         rule = f"{field}.Sizes must end with {last}, the numbers of a region"
     if rule:

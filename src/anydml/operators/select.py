@@ -279,7 +279,7 @@ class OneHot(Computed):
         """There is one index for each line, and two values at least."""
         yield from same_dimension_count(self, "ValuesTensor", "IndicesTensor")
         if self.values_tensor.element_count < 2:
-            rule = "ValuesTensor must have two elements at least"
+            rule = "ValuesTensor must have at least 2 elements"
             found = str(self.values_tensor.element_count)
             yield Fault(field="ValuesTensor.Sizes", rule=rule, value=self.values_tensor.sizes, found=found)
         faults = list(axis_of_input(self, self.axis, "IndicesTensor"))

@@ -46,7 +46,7 @@ def test_an_array_is_seen_by_its_numbers() -> None:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (OnGpu((2,), mask=X), "InputTensor has a mask, which no operator knows of; got a OnGpu"),
+        (OnGpu((2,), mask=X), "InputTensor is a masked array, and operators have no masks; got a OnGpu"),
         (OnGpu((2,), typestr="<c8"), r"InputTensor must have a data type that is one of FLOAT32, .*complex64"),
         (OnGpu((2,), typestr="|b1"), "DirectML has no booleans"),
         (OnGpu((2,), typestr=">f4"), "the byte order is not this machine's"),

@@ -273,7 +273,7 @@ _ATTENTION: list[tuple[Any, dict[str, Any], str]] = [
      "3 rules are broken\n  QueryTensor.Sizes[2] must be a multiple of HeadCount, 3; got 8\n  KeyTensor..."),
     (attention, {"head_count": 0}, "HeadCount must be at least 1; got 0"),
     (attention, {"query_tensor": T("float32", (2, 1, 3, 8))},
-     "QueryTensor.Sizes must be 3, with 1s before them; got (2, 1, 3, 8)"),
+     "QueryTensor.Sizes must have at least 3 dimensions, and be 1 in all but the last 3; got (2, 1, 3, 8)"),
     (attention, {"value_tensor": T("float32", (2, 4, 8))},
      "ValueTensor.Sizes must be (2, 5, 8), (batch, sequence, heads·head size) of the value; got (2, 4, 8)"),
     (attention, {"bias_tensor": T("float32", (8,))},

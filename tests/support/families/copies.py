@@ -319,7 +319,7 @@ CUMULATIVE = [
            "CUMULATIVE_SUMMATION: OutputTensor.DataType must be InputTensor.DataType, FLOAT32; got FLOAT16"),
     Broken("FLOAT64 at every level",
            total(input_tensor=T("float64", (4, 4)), output_tensor=T("float64", (4, 4)), axis=0),
-           "CUMULATIVE_SUMMATION: InputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, INT32, UINT64, INT64;"
+           "CUMULATIVE_SUMMATION: InputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, INT32, UINT64 or INT64;"
            " got FLOAT64; no feature level takes it, so convert the data first, or take it as an extension with"
            " allow_float64=True"),
 ]  # fmt: skip
@@ -406,7 +406,7 @@ GATHERS = [
            " got 5",
            field="IndicesTensor.Sizes[2]"),
     Broken("a result that does not fit", gather(input_tensor=T("float32", (2, 2, 3, 4))),
-           "GATHER: the result (2, 2, 5, 6, 4) must fit the 4 dimensions of the tensors, leading 1s left away; got 5;"
+           "GATHER: the result (2, 2, 5, 6, 4) must fit the 4 dimensions of the tensors, without leading 1s; got 5;"
            " describe all three tensors with 5 dimensions, leading sizes of 1 added",
            field="OutputTensor.DimensionCount"),
     Broken("other output sizes", gather(output_tensor=T("float32", (2, 5, 6, 3))),
@@ -415,7 +415,7 @@ GATHERS = [
     Broken("the documents' IndexDimensions of 2",
            create(dml.Gather, input_tensor=T("float32", (3, 2)), indices_tensor=T("uint32", (1, 2)),
                   output_tensor=T("float32", (3, 2)), axis=1, index_dimensions=2),
-           "GATHER: the result (3, 1, 2) must fit the 2 dimensions of the tensors, leading 1s left away; got 3;"
+           "GATHER: the result (3, 1, 2) must fit the 2 dimensions of the tensors, without leading 1s; got 3;"
            " describe all three tensors with 3 dimensions, leading sizes of 1 added"),
     Broken("other output rank", gather(output_tensor=T("float32", (5, 6, 4))),
            "GATHER: OutputTensor.DimensionCount must be InputTensor.DimensionCount, 4; got 3"),
@@ -522,26 +522,26 @@ FILLS = [
     Broken("no number", constant(value="7"), "FILL_VALUE_CONSTANT: Value must be a number; got '7'", field="Value"),
     Broken("a truth value", constant(value=True), "FILL_VALUE_CONSTANT: Value must be a number; got True"),
     Broken("a fraction", constant(value=0.5),
-           "FILL_VALUE_CONSTANT: Value must be a whole number, being of INT8; got 0.5", field="Value"),
+           "FILL_VALUE_CONSTANT: Value must be a whole number for INT8; got 0.5", field="Value"),
     Broken("NaN in integers", constant(value=float("nan")),
-           "FILL_VALUE_CONSTANT: Value must be a whole number, being of INT8; got nan"),
+           "FILL_VALUE_CONSTANT: Value must be a whole number for INT8; got nan"),
     Broken("infinity in integers", constant(value=float("inf")),
-           "FILL_VALUE_CONSTANT: Value must be a whole number, being of INT8; got inf"),
-    Broken("too large", constant(value=128), "FILL_VALUE_CONSTANT: Value must lie in -128 .. 127, being of INT8;"
+           "FILL_VALUE_CONSTANT: Value must be a whole number for INT8; got inf"),
+    Broken("too large", constant(value=128), "FILL_VALUE_CONSTANT: Value must lie in -128 .. 127 for INT8;"
            " got 128", field="Value"),
     Broken("too small a float", constant(value=-129.0),
-           "FILL_VALUE_CONSTANT: Value must lie in -128 .. 127, being of INT8; got -129.0"),
+           "FILL_VALUE_CONSTANT: Value must lie in -128 .. 127 for INT8; got -129.0"),
     Broken("start too small", sequence(value_start=-1),
-           "FILL_VALUE_SEQUENCE: ValueStart must lie in 0 .. 255, being of UINT8; got -1", field="ValueStart"),
+           "FILL_VALUE_SEQUENCE: ValueStart must lie in 0 .. 255 for UINT8; got -1", field="ValueStart"),
     Broken("delta too small", sequence(value_delta=-256),
-           "FILL_VALUE_SEQUENCE: ValueDelta must lie in -255 .. 255, being of UINT8; got -256", field="ValueDelta"),
+           "FILL_VALUE_SEQUENCE: ValueDelta must lie in -255 .. 255 for UINT8; got -256", field="ValueDelta"),
     Broken("both numbers", sequence(value_start=1.5, value_delta=256),
            "FILL_VALUE_SEQUENCE: 2 rules are broken\n"
-           "  ValueStart must be a whole number, being of UINT8; got 1.5\n"
-           "  ValueDelta must lie in -255 .. 255, being of UINT8; got 256"),
+           "  ValueStart must be a whole number for UINT8; got 1.5\n"
+           "  ValueDelta must lie in -255 .. 255 for UINT8; got 256"),
     Broken("FLOAT64 at every level", sequence(output_tensor=T("float64", (2,)), value_data_type="float64"),
            "FILL_VALUE_SEQUENCE: OutputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8,"
-           " UINT64, INT64; got FLOAT64; no feature level takes it, so convert the data first, or take it as an"
+           " UINT64 or INT64; got FLOAT64; no feature level takes it, so convert the data first, or take it as an"
            " extension with allow_float64=True"),
 ]  # fmt: skip
 

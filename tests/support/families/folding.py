@@ -484,7 +484,7 @@ RULES = [
     Broken(
         "an axis twice",
         make(dml.ActivationSoftmax1, input_tensor=X, axes=(1, 2, 1)),
-        "ACTIVATION_SOFTMAX1: Axes[2] must be a dimension that Axes does not name before; got 1",
+        "ACTIVATION_SOFTMAX1: Axes[2] must not repeat an earlier dimension of Axes; got 1",
     ),
     Broken(
         "an output of other sizes",
@@ -504,7 +504,7 @@ RULES = [
     Broken(
         "a type that the function does not take",
         make(dml.Reduce, function="L2", input_tensor=T("int32", (4,)), axes=(0,)),
-        "REDUCE: InputTensor must be of FLOAT32, FLOAT16; got INT32; no feature level takes it, so convert the data "
+        "REDUCE: InputTensor must be of FLOAT32 or FLOAT16; got INT32; no feature level takes it, so convert the data "
         "first",
     ),
     Broken(
@@ -516,8 +516,8 @@ RULES = [
     Broken(
         "a softmax of more than a matrix",
         make(dml.ActivationSoftmax, input_tensor=X),
-        "ACTIVATION_SOFTMAX: InputTensor.Sizes must be 1 but for the last two; got (2, 3, 4, 5); ACTIVATION_SOFTMAX1 "
-        "takes any sizes",
+        "ACTIVATION_SOFTMAX: InputTensor.Sizes must be 1 in all but the last two dimensions; got (2, 3, 4, 5); "
+        "use ACTIVATION_SOFTMAX1, dml.softmax1(x, axes=...), which takes any sizes",
     ),
     Broken(
         "an epsilon below 0",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from anydml.core.display import listed
 from anydml.core.errors import Fault, ModelError, UnsupportedError, show
 from anydml.onnx.library import node_rules
 from anydml.onnx.lower.values import check_dimensions
@@ -176,8 +177,7 @@ class BoundNode:
         """A text attribute, which must be one of several; the default where the type has no such attribute."""
         found = self.text(name) if default is None or name in self.rules.attributes else default
         if found not in known:
-            *several, last = known
-            few = f"{', '.join(several)} or {last}" if len(several) < _FEW else f"one of {', '.join((*several, last))}"
+            few = listed(known) if len(known) <= _FEW else f"one of {', '.join(known)}"
             self.refuse(name, f"{name} must be {few}", value=found)
         return found
 

@@ -107,7 +107,7 @@ def shrink(node: BoundNode) -> list[Value]:
     found = node.tracer.fill(dml.fill_value_constant, whole.element, x.shape, 0)
     for name, value in (("lambd", lambd), ("bias", bias)):
         if math.isnan(value):
-            node.refuse(name, f"{name} must be a number, and no NaN, for {x.element.name}", value=value, found="nan")
+            node.refuse(name, f"{name} must be a number other than NaN, for {x.element.name}", value=value, found="nan")
     for function, bound, by in (
         (dml.logical_greater_than_or_equal, max(_whole(lambd, math.floor) + 1, limits.min), -bias),
         (dml.logical_less_than_or_equal, min(_whole(-lambd, math.ceil) - 1, limits.max), bias),

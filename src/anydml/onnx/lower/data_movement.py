@@ -81,7 +81,7 @@ def _concat(node: BoundNode, given: int) -> Value:
         if len(part.shape) != len(first.shape) or any(
             a != b for k, (a, b) in enumerate(zip(part.shape, first.shape, strict=True)) if k != axis
         ):
-            rule = f"inputs[{i}] must have the sizes of the first, {first.shape}, but along axis {axis}"
+            rule = f"inputs[{i}] must have the sizes of the first, {first.shape}, except along axis {axis}"
             node.refuse(f"inputs[{i}]", rule, value=part.shape)
     shape = (*first.shape[:axis], sum(part.shape[axis] for part in parts), *first.shape[axis + 1 :])
     full = [part for part in parts if part.count]

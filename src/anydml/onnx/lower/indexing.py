@@ -54,7 +54,7 @@ def gather_elements(node: BoundNode) -> list[Value]:
     sizes = list(indices.shape)
     sizes[axis] = data.shape[axis]
     if any(n > m for n, m in zip(sizes, data.shape, strict=True)):
-        rule = f"indices must be no larger than data, {data.shape}, but along axis {axis}"
+        rule = f"indices must be no larger than data, {data.shape}, except along axis {axis}"
         node.refuse("indices", rule, value=indices.shape)
     mode = check_indices(node, indices, [data.shape[axis]], axis)
     if tuple(sizes) != data.shape:
@@ -143,7 +143,7 @@ def scatter_elements(node: BoundNode) -> list[Value]:
     node.check_shape("updates", updates, indices.shape, why=", that of indices")
     sizes = (*indices.shape[:axis], data.shape[axis], *indices.shape[axis + 1 :])
     if any(n > m for n, m in zip(sizes, data.shape, strict=True)):
-        rule = f"indices must be no larger than data, {data.shape}, but along axis {axis}"
+        rule = f"indices must be no larger than data, {data.shape}, except along axis {axis}"
         node.refuse("indices", rule, value=indices.shape)
     mode = check_indices(node, indices, [data.shape[axis]], axis)
     reduction = _reduction(node)

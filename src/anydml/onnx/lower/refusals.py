@@ -27,7 +27,7 @@ class Why(Enum):
     """The host may run it."""
     VALUES = "it needs values"
     """Of graph inputs: a run gives them."""
-    EARLIER = "it reads what a refused node makes"
+    EARLIER = "it depends on a node that cannot run"
 
 
 class RefusedError(UnsupportedError):

@@ -52,7 +52,7 @@ class Scope:
         while scope is not None:
             if name in scope.known:
                 if scope.known[name] is None and name:
-                    rule = f"'{printable(name)}' is not known, for what became of the node that makes it"
+                    rule = f"'{printable(name)}' is unavailable: the node that produces it failed"
                     raise UnknownError("onnx", Fault(field=name, rule=rule))
                 return scope.known[name]
             if name in scope._tensors or name in scope._absent:  # noqa: SLF001 - of its own class

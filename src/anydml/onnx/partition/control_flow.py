@@ -79,7 +79,7 @@ class Flow(Part):
         found = value if type(value) is np.ndarray else self._array(value, field)
         if found.size != 1 or found.dtype.kind != "b":
             self._refuse(
-                field, f"{field} must have one element, a truth", found=f"{found.dtype} of shape {found.shape}"
+                field, f"{field} must have one element, a boolean", found=f"{found.dtype} of shape {found.shape}"
             )
         return bool(found.item())
 
@@ -263,7 +263,7 @@ class Sweep(Flow):
             moved = held if axis in (0, -held.ndim) else np.moveaxis(held, axis, 0)
             found.append(np.ascontiguousarray(moved[::-1] if self._in_back[i] else moved))
         if len({len(array) for array in found}) > 1:
-            self._refuse("inputs", "scan inputs must be equally long", str([len(array) for array in found]))
+            self._refuse("inputs", "scan inputs must have the same length", str([len(array) for array in found]))
         return found
 
     def _sweep(

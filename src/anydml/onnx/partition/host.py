@@ -130,7 +130,7 @@ def host_tensor(name: str, scope: Scope) -> Tensor:
     if tensor.data_type in ELEMENT_TYPES:  # whose sizes are checked before anybody believes them
         return with_elements(tensor, decode_tensor(tensor, scope.source.name, what, scope.source.beside))
     if tensor.is_external:
-        rule = f"{what} must have its elements in the model, being of a type that DirectML lacks"
+        rule = f"{what} must have its elements in the model: DirectML lacks its type"
         raise ModelFileError(scope.source.name, Fault(field=name, rule=rule))
     return tensor
 

@@ -351,7 +351,7 @@ class Evaluator:
             return None, f"ONNX Runtime lacks it: {_told(error)}"
         except Exception as error:
             if not all(map(_has_type, inputs.values())):
-                return None, "ONNX Runtime cannot be told the type of an empty sequence or optional value"
+                return None, "ONNX Runtime cannot take the type of an empty sequence or optional value"
             if foreign := _foreign_constant(model):
                 return None, f"ONNX Runtime has no arrays of {foreign}"
             raise self._refused("ONNX Runtime", error) from error

@@ -166,7 +166,9 @@ class Mapped(Flow):
         known = {name: values[name] for name in body.captures}
         lengths = {len(value) for value in inputs if isinstance(value, list)}
         if not isinstance(inputs[0], list) or len(lengths) > 1:
-            self._refuse("inputs", "sequences must be equally long, the first input being one", found=str(lengths))
+            self._refuse(
+                "inputs", "sequences must have the same length, and the first input must be one", found=str(lengths)
+            )
         found: list[Listed] = [Listed() for _ in self._outputs]
         with self._steps as steps:
             for i in range(len(inputs[0])):

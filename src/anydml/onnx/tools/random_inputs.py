@@ -88,7 +88,7 @@ def make_up(
     made = {}
     for name, info in inputs.items():
         if isinstance(info.element, ForeignType):
-            rule = f"input '{printable(name)}' must be given: nothing is made up of {info.element.name}"
+            rule = f"input '{printable(name)}' must be given: there are no random values of {info.element.name}"
             raise UnsupportedError("inputs", Fault(field=name, rule=rule, value=name))
         # Each input has numbers of its own, whatever others there are.
         chance = np.random.default_rng([seed, *name.encode()])
@@ -99,7 +99,8 @@ def make_up(
                 raise MemoryError(f"more than {most}")
             made[name] = np.empty(shape, dtype)
         except (MemoryError, ValueError) as error:
-            rule = f"input '{printable(name)}' of shape {shape} could not be made up ({printable(str(error))})"
+            why = printable(str(error))
+            rule = f"input '{printable(name)}' of shape {shape} could not be filled with random values ({why})"
             raise BindingError("inputs", Fault(field=name, rule=rule, value=shape)) from error
         low, high = (0, indices.get(name, 2)) if info.element.is_bool or name in indices else (-_REACH, _REACH + 1)
         if info.element.is_half:

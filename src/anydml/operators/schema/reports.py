@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anydml.core.display import Shown, Table, counted
+from anydml.core.display import Shown, Table, counted, listed
 from anydml.core.enums import DataType
 from anydml.core.errors import Fault
 from anydml.operators.schema.facts import takers_of, write_counts
@@ -105,7 +105,7 @@ def type_fault(desc: OperatorDesc, field: str, data_type: DataType, where: str) 
     name = f"{field}.DataType"
     if first is None:
         known = sorted({t for row in desc.own_support() for t in row.tensors[bare_name(field)].data_types})
-        rule = f"{field} must be of {', '.join(t.name for t in known)}"
+        rule = f"{field} must be of {listed(t.name for t in known)}"
         way_out = f"no feature level takes it{CONVERT}"
         if data_type is DataType.FLOAT64 and "allow_float64" in desc.field_types():
             way_out += ", or take it as an extension with allow_float64=True"

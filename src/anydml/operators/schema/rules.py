@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from anydml.core.display import counted
 from anydml.core.enums import DataType
 from anydml.core.errors import Fault, show
 from anydml.operators.schema.fields import dml_name
@@ -96,7 +97,9 @@ def values_for_each(desc: OperatorDesc, tensor: str, *names: str) -> Iterator[Fa
         values: Sequence[float] = getattr(desc, name)
         if len(values) != count:
             field = dml_name(name)
-            yield fault(field, f"must have {count} values, one for each dimension of {tensor}", values, len(values))
+            yield fault(
+                field, f"must have {counted(count, 'value')}, one for each dimension of {tensor}", values, len(values)
+            )
 
 
 def repeats_along(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]:
@@ -132,9 +135,9 @@ def type_faults(number: float, data_type: DataType, field: str, *, is_step: bool
     limits = np.iinfo(data_type.dtype)
     low = -int(limits.max) if is_step else int(limits.min)
     if isinstance(number, float) and not number.is_integer():
-        yield fault(field, f"must be a whole number, being of {data_type.name}", number, show(number))
+        yield fault(field, f"must be a whole number for {data_type.name}", number, show(number))
     elif not low <= number <= limits.max:
-        yield fault(field, f"must lie in {low} .. {limits.max}, being of {data_type.name}", number, show(number))
+        yield fault(field, f"must lie in {low} .. {limits.max} for {data_type.name}", number, show(number))
 
 
 def at_least_1(desc: OperatorDesc, *names: str) -> Iterator[Fault]:

@@ -25,7 +25,7 @@ def common_sizes(subject: str, fields: Sequence[str], sizes: Sequence[Sizes], pa
         other = next((i for i, size in enumerate(dimension) if size not in (1, dimension[first])), None)
         if other is not None:
             names = [f"{fields[i]}.Sizes{part}" for i in (first, other)]
-            rule = f"{names[0]} and {names[1]} must be equal from the last on, or 1"
+            rule = f"{names[0]} and {names[1]} must be equal or 1 in each dimension, counted from the last"
             got = f"{sizes[first]} and {sizes[other]}"
             raise DescriptionError(
                 subject, Fault(field=f"{fields[other]}.Sizes", rule=rule, value=sizes[other], found=got)
