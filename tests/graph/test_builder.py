@@ -286,7 +286,7 @@ def test_a_policy_that_gives_no_layout(strides: Any, message: str) -> None:
         (lambda g, x: g.constant(bytes(4)), "Graph: constant: data must be an array, which says what it is; got"),
         (lambda g, x: g.constant(None), "ConstantNode: data must be an array: NumPy's, one that speaks DLPack"),
         (lambda g, x: g.constant(X, "x"), "Graph: name must be unique among nodes and inputs; got 'x'"),
-        (lambda g, x: (x + x).named("x"), "Graph: name must be one that no other node or input"),
+        (lambda g, x: (x + x).named("x"), "Graph: name must be unique among nodes and inputs"),
         (
             lambda g, x: x.reinterpret((24,)).named("flat"),
             "Graph: name must be given to the expression itself: a reinterpretation of it is no node",

@@ -395,7 +395,7 @@ def test_a_copied_graph_goes_on_by_itself(way: str) -> None:
     assert a.graph is b.graph is copied is not graph
     assert (a.name, repr(b)) == ("end", repr(other))
     assert copied.desc([a, b]) == graph.desc([y, other])
-    with pytest.raises(dml.DescriptionError, match="name must be one that no other"):
+    with pytest.raises(dml.DescriptionError, match="name must be unique"):
         copied.input(X, "x")
     more = dml.relu(a).named("more")
     graph.constant(X, "more")
