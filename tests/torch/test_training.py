@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import statistics
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -222,3 +223,40 @@ def check_losses(model: nn.Module, data: list[Any], make: Callable[[Any], Any], 
     assert not any(one.fallbacks for one in programs)
     assert losses == pytest.approx(train(model, data, make, 10, compiled=False), rel=rtol)
     assert losses[-1] < losses[0]
+
+
+def gradients(model: Any, run: Any, x: Any, y: Any) -> dict[str, Any]:
+    """The gradient of each weight."""
+    model.zero_grad()
+    F.cross_entropy(run(x), y).backward()
+    return {name: one.grad.double() for name, one in model.named_parameters()}
+
+
+@pytest.mark.long
+def test_gradients_are_as_near_to_those_of_float64_as_eager_ones() -> None:
+    """Beside eager's in two layouts, which are by a factor of two apart themselves."""
+    torch.manual_seed(1)
+    torch._dynamo.reset()
+    data = [(torch.randn(4, 3, 64, 64), torch.randint(0, 5, (4,))) for _ in range(2)]
+    model = ResNet18(4, 5)
+    own = copy.deepcopy(model)
+    compiled = torch.compile(own, backend=backend.compile_graph, dynamic=False)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    programs: list[Any] = []
+    for k in range(3):
+        x, y = data[k % 2]
+        exact = copy.deepcopy(model).double()
+        wanted = gradients(exact, exact, x.double(), y)
+        own.load_state_dict(model.state_dict())
+        with backend.watching(programs.append):
+            several = [gradients(own, compiled, x, y)]
+        other = copy.deepcopy(model).to(memory_format=torch.channels_last)
+        several.append(gradients(other, other, x.contiguous(memory_format=torch.channels_last), y))
+        several.append(gradients(model, model, x, y))
+        found, *eager = (
+            {name: float((one[name] - wanted[name]).norm() / wanted[name].norm()) for name in wanted} for one in several
+        )
+        assert statistics.median(found.values()) <= 1.25 * max(statistics.median(one.values()) for one in eager)
+        assert not {name: far for name, far in found.items() if far > 3 * max(one[name] for one in eager)}
+        optimiser.step()
+    assert not any(one.fallbacks for one in programs)
