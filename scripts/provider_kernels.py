@@ -50,9 +50,10 @@ class _Checkout:
         return [self.read(path) for path in listed if path.endswith((".cc", ".cpp"))]
 
 
-def documented(text: str) -> Table:
-    """The tables of OperatorKernels.md."""
+def documented(text: str) -> tuple[Table, dict[str, list[list[str]]]]:
+    """The tables of OperatorKernels.md; of node types that are not ONNX's own the type variables of their slots too."""
     found: Table = defaultdict(dict)
+    slots: dict[str, list[list[str]]] = {}
     provider, domain, kind = "", "", ""
     for line in text.splitlines():
         if heading := re.match(r"## Operators implemented by (\w+)", line):
@@ -60,12 +61,20 @@ def documented(text: str) -> Table:
         elif told := re.match(r"\|\*\*Operator Domain:\*\* \*([\w.]+)\*", line):
             domain = "" if told[1] == "ai.onnx" else told[1]
         elif provider and line.startswith("|") and len(cells := line[1:-1].split("|")) == 4:
-            name, _, opsets, types = cells
+            name, parameters, opsets, types = cells
             if not re.fullmatch(r"\d+\+?|\[\d+, \d+\]", opsets):
                 continue
             kind = _named(domain, name) if name else kind
+            if name and domain:
+                slots[kind] = _slots(parameters)
             found[provider].setdefault(kind, {})[_opsets(opsets)] = {"types": _types(types)}
-    return found
+    return found, slots
+
+
+def _slots(parameters: str) -> list[list[str]]:
+    """The type variables of inputs and of outputs, of the first of several forms."""
+    form = parameters.partition("<br><br>or<br><br>")[0]
+    return [re.findall(rf"\*{side}\* [^:]+:\*\*([^*]+)\*\*", form) for side in ("in", "out")]
 
 
 def _named(domain: str, name: str) -> str:
@@ -171,7 +180,7 @@ def by_row(
 def derive(folder: str, version: str) -> dict[str, Any]:
     """All of it, as it is kept."""
     checkout = _Checkout(folder, version)
-    table: Table = dict(documented(checkout.read(_KERNELS)))
+    table, slots = documented(checkout.read(_KERNELS))
     table["webgpu"] = webgpu(checkout.read(_WEBGPU))
     placed = {name: registered(checkout.sources(folders)) for name, folders in _SOURCES.items()}
     near = {kind: places for name in ("cuda", "webgpu") for (kind, _), places in placed[name].items()}
@@ -195,7 +204,13 @@ def derive(folder: str, version: str) -> dict[str, Any]:
                 places = {key: found for key, found in placed[provider].get((kind, opsets), {}).items() if found}
                 kept_rows[kind][opsets] = [packed, places] if places else [packed]
     commit = checkout.git("rev-parse", f"{version}^{{commit}}").strip()
-    return {"version": version.removeprefix("v"), "commit": commit, "type_sets": kept, "providers": providers}
+    return {
+        "version": version.removeprefix("v"),
+        "commit": commit,
+        "type_sets": kept,
+        "slots": slots,
+        "providers": providers,
+    }
 
 
 def main() -> None:
@@ -206,7 +221,8 @@ def main() -> None:
         ' "type_sets": [',
     ]
     lines.append(",\n".join(f"  {json.dumps(types)}" for types in found["type_sets"]) + "],")
-    lines.append(' "providers": {')
+    slots = ",\n".join(f"  {json.dumps(kind)}: {json.dumps(named)}" for kind, named in sorted(found["slots"].items()))
+    lines += [' "slots": {', slots + "},", ' "providers": {']
     parts = []
     for provider, rows in found["providers"].items():
         kinds = ",\n".join(f"   {json.dumps(kind)}: {json.dumps(row)}" for kind, row in rows.items())

@@ -93,7 +93,7 @@ def test_a_made_up_index_that_lies_outside_says_how_to_give_one(tmp_path: Path) 
     path = save(tmp_path / "pick.onnx", nodes, {"x": (FLOAT, [2]), "i": (INT64, [40])}, {"y": FLOAT})
     for command in ("run", "compare"):
         result = program(command, path, "--engine", "reference")
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert result.stderr.endswith("made up: x, i; --input NAME=FILE gives one\n")
 
 

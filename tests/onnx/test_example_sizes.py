@@ -80,6 +80,22 @@ def test_sizes_without_names_are_several_and_what_is_told_to_type_works(tmp_path
                 assert "set them with" not in found.output
 
 
+def test_a_model_of_views_has_nothing_to_show_and_no_fault(tmp_path: Path) -> None:
+    path = save(tmp_path / "view.onnx", [make("Identity", ["x"], ["y"])], {"x": (FLOAT, ["n"])}, {"y": FLOAT})
+    result = program("explain", path)
+    assert (result.exit_code, "there is nothing to show" in result.output) == (0, True)
+    with pytest.raises(dml.ModelError, match="there is nothing to show"):
+        front.load(path).explain()
+
+
+def test_constants_that_nodes_write_out_do_not_count(tmp_path: Path) -> None:
+    value = onnx.numpy_helper.from_array(np.ones(2, np.float32))
+    nodes = [make("Constant", [], ["k"], value=value), make("Add", ["x", "k"], ["y"])]
+    path = save(tmp_path / "add.onnx", nodes, {"x": (FLOAT, ["n"])}, {"y": FLOAT})
+    assert "1 node, which runs at feature level" in program("check", path).output
+    assert front.check(path).count == 1
+
+
 def test_a_fault_of_every_size_is_a_fault(tmp_path: Path) -> None:
     path = windows(tmp_path, ["batch", 3, "h", "w"], size=1, channels=5)
     report = front.check(path)
@@ -172,6 +188,8 @@ def test_assignments_are_tried_once_each() -> None:
     assert found[:2] == [dict.fromkeys(("batch", "h", "w", "n"), 2), {"batch": 1, "h": 224, "w": 224, "n": 224}]
     assert all(one not in found[:i] for i, one in enumerate(found))
     assert list(Examples({"x": (2, 3)}, {}).assignments()) == [{}]
+    language = {"input_ids": ("b", "s"), "attention_mask": ("b", "t"), "past.0": ("b", 2, "p", 8)}
+    assert all(one["t"] == one["s"] + one["p"] for one in Examples(language, {}).assignments())
     lengths = list(Examples({"x": ("n", "samples"), "y": (2, "rows", 128)}, {}).assignments())
     assert {"n": 1, "samples": 512, "rows": 1} in lengths
 
@@ -186,7 +204,7 @@ def test_assignments_are_tried_once_each() -> None:
         ('to=["6"]', 2, "is no number and no list"),
         ("to=[1e30,1]", 2, "is no number and no list"),
         ("to=6", 1, "input 'to' must have 1 dimensions"),
-        ("two=6", 1, "there is no input 'two'"),
+        ("two=6", 2, "there is no input 'two'"),
         ("to=[6,1", 2, "cannot be read"),
     ],
 )

@@ -96,6 +96,16 @@ def test_opsets_and_types_that_no_kernel_takes(tmp_path: Path) -> None:
     )
 
 
+def test_types_of_onnx_runtimes_own_nodes_are_those_that_it_documents(tmp_path: Path) -> None:
+    domain = {"domain": "com.microsoft"}
+    node = make("MatMulNBits", ["x", "b", "s"], ["y"], name="packed", K=32, N=4, bits=4, block_size=32, **domain)
+    constants = {"b": np.ones((4, 1, 16), np.uint8), "s": np.ones(4, np.float32)}
+    path = save(tmp_path / "m.onnx", [node], {"x": (FLOAT, [2, 32])}, {"y": FLOAT}, constants)
+    model = onnx.load(path)
+    model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    assert left(forecast(model, "dml")) == left(forecast(model, "cuda")) == {}
+
+
 def test_the_command_foretells(tmp_path: Path) -> None:
     path = tokens(tmp_path)
     result = program("check", path, "--provider", "dml")
@@ -127,7 +137,9 @@ def test_the_tables_are_read_from_documents_and_registrations() -> None:
 |**Operator Domain:** *com.microsoft*||||
 |Gelu|*in* X:**T**|1+|**T** = tensor(float16)|
 """
-    assert documented(text)["dml"] == {
+    found, slots = documented(text)
+    assert slots == {"com.microsoft.Gelu": [["T"], []]}
+    assert found["dml"] == {
         "Abs": {
             "13+": {"types": {"T": ["float32", "int8"]}},
             "6-12": {"types": {"T": ["float64"], "T1": ["bool"]}},

@@ -241,7 +241,7 @@ class CheckedOnnx:
         if report.assumed:
             say(told(report.assumed, report.shapes), "yellow")
         if report.hosted:
-            hosted = f"{report.hosted.total()} of {len(report.nodes)} nodes run on the host: {_kinds(report.hosted)}"
+            hosted = f"{report.hosted.total()} of {report.count} nodes run on the host: {_kinds(report.hosted)}"
             say(f"{hosted}; DirectML has no operator or type for them, and --strict refuses them", "yellow")
         _show_verdict(report, say, concise=concise)
         if self.ignored:
@@ -296,7 +296,7 @@ def _show_kind(kind: str, nodes: Sequence[NodeReport], say: Say) -> None:
 
 
 def _show_verdict(report: Report, say: Say, *, concise: bool) -> None:
-    total, level = len(report.nodes), report.level
+    total, level = report.count, report.level
     if report.refused:
         told = f"{report.file}: {report.refused.total()} of {total} nodes cannot run at level {level}"
         told = f"{told}: {_kinds(report.refused)}"

@@ -318,6 +318,7 @@ def _onnx_command(path: Path) -> click.Command:
         html: str | None,
     ) -> None:
         from anydml.onnx import load
+        from anydml.onnx.model import NoPassesError
 
         keep_model(path, svg=svg, html=html)
         _check_schedules(schedules, engine, svg, html)
@@ -330,7 +331,11 @@ def _onnx_command(path: Path) -> click.Command:
         shapes, assumed = model.assume_shapes(values)
         if assumed:
             tell_assumed(assumed, shapes)
-        picture = model.explain(values)
+        try:
+            picture = model.explain(values)
+        except NoPassesError as error:
+            click.echo(str(error))
+            return
         if schedules:
             click.echo(model.schedules)
         else:

@@ -176,7 +176,7 @@ def feed(model: Model, given: Given, arrays: Mapping[str, Any]) -> dict[str, Any
 
 @contextlib.contextmanager
 def made_up_told(inputs: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[None]:
-    """Say of an index outside its dimension that inputs were made up, where some were."""
+    """Say of an index outside its dimension that inputs were made up, where some were: it is no fault of the model's."""
     try:
         yield
     except IndexRangeError as error:
@@ -184,7 +184,10 @@ def made_up_told(inputs: Mapping[str, Any], given: Mapping[str, Any]) -> Iterato
         if not made:
             raise
         hint = f"made up: {', '.join(made)}; --input NAME=FILE gives one"
-        faults = [replace(one, way_out=f"{one.way_out}; {hint}" if one.way_out else hint) for one in error.faults]
+        faults = [
+            replace(one, way_out=f"{one.way_out}; {hint}" if one.way_out else hint, is_slip=True)
+            for one in error.faults
+        ]
         raise IndexRangeError(error.subject, faults) from error
 
 

@@ -73,7 +73,7 @@ class Fault:
     subject: str = ""
     """For a fault among those of several operators: whose it is."""
     is_slip: bool = False
-    """Whether a caller named what there is none of: the command line is at fault then, and not the model."""
+    """Whether a caller named what there is none of, or data was made up: the model is at no fault then."""
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         try:

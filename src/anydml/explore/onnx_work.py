@@ -313,8 +313,7 @@ class OnnxWork:
                 self._descs[place] = node.descs
                 nodes[place] = _judged(node)
         refused, hosted = sum(report.refused.values()), report.hosted.total()
-        counted = sum(node.kind != "Constant" for node in report.nodes)
-        told = [f"{counted} nodes"]
+        told = [f"{report.count} nodes"]
         told.append(
             f"{refused} cannot run at level {report.level}" if refused else f"runs from {report.lowest_level} on"
         )

@@ -68,10 +68,22 @@ class Examples:
         """Numbers for the dynamic sizes, the likeliest first, none of them twice."""
         seen: list[Assignment] = []
         uses = self._uses()
+        total = self._total()
         for assignment in itertools.chain([dict.fromkeys(uses, FIRST)], self._later(uses)):
+            if total is not None:
+                assignment[total[0]] = sum(assignment.get(part, 0) for part in total[1:])
             if assignment not in seen:
                 seen.append(assignment)
                 yield assignment
+
+    def _total(self) -> tuple[str, str, str] | None:
+        """Of a language model, the size that is the sum of two: its mask is as long as what is new and what is past."""
+        mask, new = (tuple(self.shapes.get(name, ()))[-1:] for name in ("attention_mask", "input_ids"))
+        past = {shape[2] for name, shape in self.shapes.items() if name.startswith("past") and len(shape) == 4}
+        sizes = (*mask, *new, *past)
+        if len(set(sizes)) != 3 or not all(isinstance(size, str) for size in sizes):
+            return None
+        return tuple(map(str, sizes))  # type: ignore[return-value]  # of three
 
     def is_batch(self, name: str) -> bool:
         """Whether a dynamic size is one of batches, by its name or its place."""

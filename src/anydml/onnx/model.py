@@ -178,6 +178,10 @@ def _common(sizes: Sequence[Size]) -> Size:
 _MOST_RUNS = 1_000_000
 
 
+class NoPassesError(ModelError):
+    """A model that takes no pass over memory: it is sound, and there is nothing to show."""
+
+
 def profile_model(make: Callable[[], Model], inputs: Mapping[str, Any], runs: int) -> Profile:
     """Run a model of one's own so often, after a first run that does not count, and tell what the runs took."""
     import_alone("anydml.runtime.profile", "anydml.runtime.profiler_hook")
@@ -383,7 +387,7 @@ class Model(Shown):
             return list(graphs_of(program.parts()))
         if program.compiled is None:
             rule = "there is nothing to show: every output is known, or is an input"
-            raise ModelError(self.name, Fault(field="", rule=rule))
+            raise NoPassesError(self.name, Fault(field="", rule=rule))
         return [program.compiled]
 
     def profile(self, inputs: Mapping[str, Any], *, runs: int = 10) -> Profile:

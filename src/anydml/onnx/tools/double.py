@@ -9,11 +9,9 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
-import onnx.numpy_helper
-from onnx.reference import ReferenceEvaluator
 
-from anydml.onnx.protobuf import model_message
+from anydml.core.late_imports import import_alone
+from anydml.onnx.protobuf import model_message, onnx
 from anydml.onnx.tools.extract import cut, needed
 
 if TYPE_CHECKING:
@@ -34,11 +32,12 @@ def run_in_double(model: Model, inputs: Mapping[str, Any], names: Sequence[str])
     part = cut(model, needed(model.graph.node, names), list(names), {})
     given = {info.name: _widened(np.asarray(inputs[info.name])) for info in part.graph.input if info.name in inputs}
     message = model_message(part)
+    import_alone("onnx.reference")
     try:
         _widen(message.graph)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found = ReferenceEvaluator(message).run(list(names), given)
+            found = onnx.reference.ReferenceEvaluator(message).run(list(names), given)
     except Exception:  # noqa: BLE001 - of a node type that it has not; it raises whatever NumPy does
         return None
     made = {name: np.asarray(array) for name, array in zip(names, found, strict=True)}

@@ -199,7 +199,7 @@ class _Search:
 
     def _of_types(self, node: Node, since: int, kernel: _Kernel) -> Why | None:
         """Why a kernel does not take a node's types; None where it does, as far as they are known."""
-        variables = type_variables(node.kind, since)
+        variables = _tables()["slots"].get(node.kind) or type_variables(node.kind, since)
         if variables is None:
             return None
         slots = [(node.input, variables[0], kernel.cpu_in), (node.output, variables[1], ())]

@@ -106,6 +106,9 @@ def make_up(
         if info.element.is_half:
             low, high = max(low, info.element.limits[0]), min(high, info.element.limits[1] + 1)
         low = low if info.data_type.is_signed else 0
+        if not info.data_type.is_float and name.endswith("mask"):  # all that there is: what it hides nobody can guess
+            made[name][...] = 1
+            continue
         flat = made[name].reshape(-1)
         for start in range(0, flat.size, _PIECE):
             piece = flat[start : start + _PIECE]

@@ -145,7 +145,7 @@ class Report(Shown):
     def __str__(self) -> str:
         valid = "can run" if self.doubt is None else "undetermined"
         found = valid if self else f"{counted(sum(self.refused.values()) + len(self.faults), 'fault')}"
-        lines = [f"{self.file}: {found} at level {self.level}, {counted(len(self.nodes), 'node')}"]
+        lines = [f"{self.file}: {found} at level {self.level}, {counted(self.count, 'node')}"]
         lines += [f"  {info}" for info in (*self.inputs.values(), *self.outputs.values())]
         lines += [f"  on the host: {kind} {count} times" for kind, count in self.hosted.items()]
         lines += [f"  {node.error}" for node in self.nodes if node.error is not None]  # which names the node
@@ -174,6 +174,11 @@ class Report(Shown):
     def lowest_level(self) -> FeatureLevel:
         """From which every node can run that can run at all, and that anything is known of."""
         return max((node.lowest_level for node in self.nodes if node.lowest_level), default=min(FeatureLevel))
+
+    @property
+    def count(self) -> int:
+        """The number of nodes, Constants aside: the same in all commands and on the page."""
+        return sum(node.kind != "Constant" for node in self.nodes)
 
     @property
     def unknown(self) -> int:
