@@ -176,7 +176,7 @@ def feed(model: Model, given: Given, arrays: Mapping[str, Any]) -> dict[str, Any
 
 @contextlib.contextmanager
 def made_up_told(inputs: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[None]:
-    """Say of an index outside its dimension that inputs were made up, where some were: it is no fault of the model's."""
+    """Say of an index outside its dimension that inputs were made up, where some were: no fault of the model."""
     try:
         yield
     except IndexRangeError as error:
