@@ -152,8 +152,7 @@ _EXAMPLES = {
     ),
     "local_response_normalization": "--data [[[[1,2]],[[3,4]],[[5,6]]]] --size 3 --alpha 0.5",
     "local_response_normalization_grad": (
-        "--data [[[[1,2]],[[3,4]],[[5,6]]]] --gradient-data [[[[1,1]],[[2,1]],[[1,3]]]] --cross-channel "
-        "--size 3 --alpha 0.5"
+        "--data [[[[1,2]],[[3,4]],[[5,6]]]] --gradient-data [[[[1,1]],[[2,1]],[[1,3]]]] --size 3 --alpha 0.5"
     ),
     "element_wise_quantize_linear": (
         "--data [[-1,0,0.26],[1,10,70]] --scale-data [[0.5,0.5,0.5],[0.5,0.5,0.5]] "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from dataclasses import replace
@@ -99,6 +100,8 @@ class ReduceTale(Tale):
                 says.append(str(uses.made_of[0]))
             says += [self._written_out(row, formula, origin), formula.numbers(result), value]
         except TooMuch:
+            with contextlib.suppress(TooMuch):  # names of elements that are fetched are not known then
+                says += [formula.text(lambda node: self._name(row, node), is_chained=True)][len(says) - 1 :]
             says.append(_UNKNOWN)
         return self._marked(element, uses, uses.landing(value, chained(says)))
 

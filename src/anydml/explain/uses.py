@@ -14,6 +14,7 @@ neither is what stands beside a false term of an `and`.
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +27,7 @@ from anydml.explain.tale import Landing
 from anydml.explain.values import coordinate_of
 from anydml.ir.contraction import match_contraction
 from anydml.ir.expressions import FOLDS, FUNCTIONS, Expr
-from anydml.ir.trees import walk
+from anydml.ir.trees import loads, walk
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
@@ -125,7 +126,12 @@ class Work:
     def __init__(
         self, steps: Sequence[Computation], values: Mapping[str, Values], sizes: Mapping[str, tuple[int, ...]]
     ) -> None:
-        self._steps = [one for step in steps for one in step.apart()]
+        self._writers: dict[str, list[tuple[int, int, Computation]]] = {}
+        for step in itertools.chain.from_iterable(one.apart() for one in steps):
+            view = step.target
+            reach = [(size - 1) * stride for size, stride in zip(view.sizes, view.strides, strict=True)]
+            low, high = (view.offset + sum(least(end, 0) for end in reach) for least in (min, max))
+            self._writers.setdefault(view.tensor, []).append((low, high, step))
         self._values, self._sizes = values, sizes
         self._known: dict[tuple[str, int], Any] = {}
         self._rows: dict[Row, dict[Expr, Array]] = {}
@@ -136,8 +142,8 @@ class Work:
 
     def row(self, tensor: str, number: int) -> Row:
         """The step that leaves an element, and where: the last that writes it."""
-        for step in reversed(self._steps):
-            if step.target.tensor == tensor and (at := _located(step.target, number)) is not None:
+        for low, high, step in reversed(self._writers[tensor]):
+            if low <= number <= high and (at := _located(step.target, number)) is not None:
                 return Row(step, at)
         raise LookupError(tensor)
 
@@ -148,10 +154,23 @@ class Work:
             if self._read > MOST_READ:
                 raise TooMuch
             return self._values[tensor].at(coordinate_of(number, self._sizes[tensor]))
-        if (tensor, number) not in self._known:
-            row = self.row(tensor, number)
-            self._known[tensor, number] = self.result(row, row.step.value)
+        pending = [(tensor, number)]
+        while (tensor, number) not in self._known:  # a recurrent network's steps are too many to nest
+            row = self.row(*pending[-1])
+            if missing := self._missing(row):
+                pending += missing
+            elif (source := _copied(row)) is not None:
+                self._known[pending.pop()] = self.element(*source)
+            else:
+                self._known[pending.pop()] = self.result(row, row.step.value)
         return self._known[tensor, number]
+
+    def _missing(self, row: Row) -> list[tuple[str, int]]:
+        """The elements between that a row loads, and that are not computed yet."""
+        slots = dict.fromkeys(int(node.value) for node in loads(row.step.value))
+        between = [slot for slot in slots if row.step.sources[slot].tensor not in self._values]
+        read = ((row.step.sources[slot].tensor, n) for slot in between for n in np.unique(row.numbers(slot)).tolist())
+        return [one for one in read if one not in self._known]
 
     def result(self, row: Row, node: Expr) -> Any:
         """A node at the row's own coordinate."""
@@ -220,17 +239,29 @@ class Work:
     def _uses(self, tensor: str, number: int) -> dict[tuple[str, int], int]:
         if tensor in self._values:
             return {(tensor, number): Use.MADE_OF}
-        if (tensor, number) in self._used:
-            return self._used[tensor, number]
+        reads: dict[tuple[str, int], list[tuple[str, int, int]]] = {}
+        pending = [(tensor, number)]
+        while (tensor, number) not in self._used:
+            last = pending[-1]
+            if last not in reads:
+                reads[last] = list(self._read_by(self.row(*last)))
+                between = ((name, place) for name, place, _ in reads[last] if name not in self._values)
+                pending += [one for one in between if one not in self._used]
+            else:
+                self._used[last] = self._merge(reads[last])
+                pending.pop()
+        return self._used[tensor, number]
+
+    def _merge(self, reads: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int], int]:
+        """The uses of inputs, from those of what was read for a result."""
         found: dict[tuple[str, int], int] = {}
-        for name, place, use in self._read_by(self.row(tensor, number)):
-            before = self._uses(name, place)
+        for name, place, use in reads:
+            before = {(name, place): Use.MADE_OF} if name in self._values else self._used[name, place]
             self._merged += len(before)
             if self._merged > _MOST_MERGED:
                 raise TooMuch
             for key, own in before.items():
                 found[key] = min(found.get(key, _NONE), max(own, use))
-        self._used[tensor, number] = found
         return found
 
     def _read_by(self, row: Row) -> Iterator[tuple[str, int, int]]:
@@ -238,6 +269,9 @@ class Work:
 
         From the root to the leaves, each node has the closest use that it is of, at each place of the row.
         """
+        if (source := _copied(row)) is not None:
+            yield (*source, Use.MADE_OF)
+            return
         root, nodes = row.step.value, self.nodes(row)
         uses = {root: np.full(row.shape(), _NONE, np.int8)}
         uses[root][row.place] = Use.MADE_OF
@@ -259,6 +293,12 @@ class Work:
                 is_used = uses[node] < _NONE
                 met = dict.fromkeys(zip(numbers[is_used].tolist(), uses[node][is_used].tolist(), strict=True))
                 yield from ((tensor, number, use) for number, use in met)
+
+
+def _copied(row: Row) -> tuple[str, int] | None:
+    """The element that is the result as it is."""
+    slot = int(row.step.value.value)
+    return (row.step.sources[slot].tensor, row.number(slot)) if row.step.value.op == "load" else None
 
 
 def _passed_on(
