@@ -265,7 +265,7 @@ def test_a_policy_that_gives_no_layout(strides: Any, message: str) -> None:
             lambda g, x: dml.cumulative_summation(X, 0, out=x),
             ("CUMULATIVE_SUMMATION: 2 rules are broken\n"
             "  out must not be given with an Expression: a graph is built, and nothing is run; got a Expression;"
-            " the compiled graph takes out\n"
+            " pass out= to the compiled graph\n"
             "  InputTensor must be an Expression, as another tensor is; got a ndarray;"
             " Graph.constant(array) makes it part of the graph, Graph.input(array) an input"),
         ),

@@ -149,6 +149,16 @@ def test_histograms_count_as_pytorch_does_at_edges_and_beyond() -> None:
     _check(lambda x, a, b: torch.histogramdd(x, [a, b]).hist, x[:200].reshape(100, 2), *unordered)
 
 
+def _check_by_double(function: Callable[..., Any], *args: Any) -> None:
+    """Hold sums of many terms against FLOAT64's: as near as PyTorch's own are, or twice as far."""
+    torch._dynamo.reset()
+    found = torch.compile(function, backend=anydml.torch.compile_graph, options={"strict": True})(*args)
+    exact = function(*(one.double() for one in args))
+    for ours, theirs, wanted in zip(found, function(*args), exact, strict=True):
+        rounding = 4 * torch.finfo(torch.float32).eps * wanted.abs().max()
+        assert (ours - wanted).abs().max() <= 2 * (theirs - wanted).abs().max() + rounding
+
+
 @pytest.mark.parametrize(("mode", "padding", "rank"), [("bicubic", "zeros", 2), ("bilinear", "reflection", 3)])
 def test_images_at_places_of_a_grid_have_gradients(mode: str, padding: str, rank: int) -> None:
     x, grid = torch.randn(2, 3, 5, 4, 3)[(...,) + (0,) * (3 - rank)], torch.randn(2, 6, 3, *[2] * (rank - 2), rank)
@@ -158,7 +168,7 @@ def test_images_at_places_of_a_grid_have_gradients(mode: str, padding: str, rank
         found = torch.nn.functional.grid_sample(*given, mode, padding, align_corners=False)
         return torch.autograd.grad(found.square().sum(), given)
 
-    _check(gradients, x.contiguous(), grid * 1.2)
+    _check_by_double(gradients, x.contiguous(), grid * 1.2)
 
 
 def test_resizing_with_antialiasing() -> None:

@@ -1,4 +1,4 @@
-"""The device and compiled models under forks, beside threads and in other processes: nothing hangs or is wrong."""
+"""The device and compiled models under threads, forks and in other processes: nothing hangs or is wrong."""
 
 from __future__ import annotations
 
@@ -122,3 +122,37 @@ if __name__ == "__main__":
         file.write(HEAD + code)
     found = start(path)
     assert (found.stdout.strip(), found.returncode) == ("[0.0, 2.0, 4.0] True", 0), found.stderr[-3000:]
+
+
+@pytest.mark.long
+def test_threads_compile_and_train_together() -> None:
+    code = """
+torch.manual_seed(1)
+models = [nn.Sequential(nn.Linear(3, 4 + k), nn.Tanh(), nn.Linear(4 + k, 1)) for k in range(3)]
+x, errors, found = torch.randn(8, 3), [], {}
+def train(k, model, device, run):
+    given = x.to(device)
+    for _ in range(3):
+        loss = run(given).square().mean()
+        loss.backward()
+        with torch.no_grad():
+            for one in model.parameters():
+                one -= 0.1 * one.grad
+                one.grad = None
+    found[k] = loss.item()
+import copy
+wanted = {}
+for k, model in enumerate(models):
+    other = copy.deepcopy(model); train("w", other, "cpu", other); wanted[k] = found.pop("w")
+def start(k):
+    try:
+        model = models[k].to(dml if k % 2 else "cpu")
+        train(k, model, dml if k % 2 else "cpu", torch.compile(model, backend=compile_graph, dynamic=False))
+    except BaseException as error:
+        errors.append(error)
+threads = [threading.Thread(target=start, args=(k,)) for k in range(3)]
+for one in threads: one.start()
+for one in threads: one.join()
+print(errors, all(abs(found[k] - wanted[k]) < 1e-5 for k in wanted))
+"""
+    assert run(code) == "[] True"

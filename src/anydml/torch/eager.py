@@ -6,12 +6,12 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from anydml.core.locks import make_lock
 from anydml.torch.backend import Options, Program
 from anydml.torch.decompositions import decompositions
 from anydml.torch.lower.context import DATA_TYPES
+from anydml.torch.operator_trace import trace_operator
 from anydml.torch.partition import BY_DATA
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _MOST_NUMBERS = 4
 """Programs of an operator for the same tensors: numbers that change at every call, as a schedule's, are PyTorch's."""
+_MOST_PROGRAMS = 2048
+"""Programs that are kept: a training step of ResNet-50 has some 400."""
+_UNKNOWN: Any = object()
 _NUMBERS = (int, float, bool, complex)
 _MANY = 5000
 """Operators one by one after which is said what makes it faster."""
@@ -252,17 +255,26 @@ def _run(target: Any, call: Any, given: list[Any], named: dict[str, Any], own: _
         signature = (call, own.index, *(_key(one, tensors) for one in given), *(
             (name, _key(named[name], tensors)) for name in sorted(named)
         ))  # fmt: skip
-        is_known = signature in _programs
+        program = _programs.get(signature, _UNKNOWN)
     except TypeError:  # an argument that is no key
         return None
-    if not is_known:
+    if program is _UNKNOWN:
         with _lock:  # FX traces in one thread at a time
-            _programs[signature] = _compile(target, call, given, named, tensors, own)
-    program = _programs[signature]
+            program = _compile(target, call, given, named, tensors, own)
+            _keep(signature, program)
     if program is None:
         return None
     found = program(list(tensors))
     return found[0] if len(target._schema.returns) == 1 and not _is_list(target) else tuple(found)  # noqa: SLF001 - PyTorch's name
+
+
+def _keep(signature: Any, program: Program | None) -> None:
+    """Keep a program for tensors of the same sizes; the oldest go where many sizes came."""
+    if len(_programs) >= _MOST_PROGRAMS:
+        for key in list(_programs)[: _MOST_PROGRAMS // 2]:
+            del _programs[key]
+        _counts.clear()
+    _programs[signature] = program
 
 
 def _is_list(target: Any) -> bool:
@@ -300,7 +312,7 @@ def _compile(
     with torch.no_grad():
         call(*given, **named)  # arguments that do not go together have PyTorch's own error
         try:
-            module = make_fx(work, decomposition_table=decompositions(), tracing_mode="fake")(*tensors)
+            module = trace_operator(work, decompositions(), tensors)
         except RuntimeError as error:  # sizes that depend on data, as those of a CTC loss
             _tell(target, str(error).partition("\n")[0])
             return None
