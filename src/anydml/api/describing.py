@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.errors import DescriptionError, DmlError, Fault, FeatureLevelError, raise_description_faults
+from anydml.core.late_imports import import_alone
 from anydml.core.operator_type import function_name
 from anydml.core.parse import read_int, read_ints
 from anydml.operators.schema.fields import bare_name, dml_name
@@ -47,8 +48,7 @@ _Wrong = TypeVar("_Wrong", bound=DmlError)
 
 def note_arguments(error: _Wrong, cls: type[OperatorDesc]) -> _Wrong:
     """An error of a function, with a note that tells its arguments' names for the fields that the error names."""
-    from anydml.api import functions  # which imports this module
-
+    functions = import_alone("anydml.api.functions")  # which imports this module
     function = function_name(cls.type)
     known = inspect.signature(getattr(functions, function)).parameters
     told, found = " ".join(fault.rule for fault in error.faults), {}

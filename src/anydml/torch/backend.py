@@ -11,6 +11,7 @@ import torch
 from torch._guards import TracingContext
 
 from anydml.core.errors import DescriptionError, DmlError, Fault, UnsupportedError, show
+from anydml.core.late_imports import import_alone
 from anydml.core.locks import make_lock
 from anydml.engines.common.threads import set_num_threads
 from anydml.torch.bridge import HOSTS
@@ -86,6 +87,7 @@ def compile_graph(module: Any, example_inputs: Sequence[Any], *, options: Mappin
     read = read_options(options)
     if read.threads is not None:
         set_num_threads(read.threads)
+    import_alone("torch._dynamo.backends.common")
     from torch._dynamo.backends.common import aot_autograd  # most of the time that `import torch_directml` would take
 
     compiler = aot_autograd(
