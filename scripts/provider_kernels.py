@@ -2,7 +2,7 @@
 
     python -m scripts.provider_kernels CHECKOUT v1.29.0
 
-Of that version it reads docs/OperatorKernels.md (CUDA, DirectML: node types, opsets, data types),
+Of that version it reads OperatorKernels.md of its documents (CUDA, DirectML: node types, opsets, data types),
 js/web/docs/webgpu-operators.md (WebGPU: node types and opsets; data types are not published), and in the registrations
 of kernels which inputs and outputs lie in the CPU's memory.
 """
@@ -19,8 +19,9 @@ from typing import Any
 
 TARGET = Path(__file__).parents[1] / "src/anydml/onnx/tools/provider_kernels.json"
 _SECTIONS = {"CUDAExecutionProvider": "cuda", "DmlExecutionProvider": "dml"}
-_KERNELS = "docs/OperatorKernels.md"
-_WEBGPU = "js/web/docs/webgpu-operators.md"
+_DOCUMENTS = "docs"
+_KERNELS = f"{_DOCUMENTS}/OperatorKernels.md"
+_WEBGPU = f"js/web/{_DOCUMENTS}/webgpu-operators.md"
 _DML = "onnxruntime/core/providers/dml/DmlExecutionProvider/src/Operators/OperatorRegistration.cpp"
 _SOURCES = {
     name: [f"onnxruntime/{part}/{name}" for part in ("core/providers", "contrib_ops")] for name in ("cuda", "webgpu")

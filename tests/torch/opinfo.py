@@ -66,12 +66,18 @@ def _stand_in() -> None:
         sys.modules.setdefault("expecttest", made)
 
 
+def _thaw_flags() -> None:
+    """Let flags as cudnn's be set again, of which PyTorch's tests allow no global change: others' set them."""
+    torch.backends.disable_global_flags.__globals__["__allow_nonbracketed_mutation_flag"] = True
+
+
 @functools.cache
 def op_infos() -> dict[str, Any]:
     """PyTorch's OpInfos by their names."""
     _stand_in()
     from torch.testing._internal.common_methods_invocations import op_db
 
+    _thaw_flags()
     return {f"{one.name}{'.' + one.variant_test_name if one.variant_test_name else ''}": one for one in op_db}
 
 
@@ -81,6 +87,7 @@ def module_infos() -> dict[str, Any]:
     _stand_in()
     from torch.testing._internal.common_modules import module_db
 
+    _thaw_flags()
     return {one.name: one for one in module_db}
 
 
