@@ -297,8 +297,10 @@ class Work:
 
 def _copied(row: Row) -> tuple[str, int] | None:
     """The element that is the result as it is."""
+    if row.step.value.op != "load":
+        return None
     slot = int(row.step.value.value)
-    return (row.step.sources[slot].tensor, row.number(slot)) if row.step.value.op == "load" else None
+    return row.step.sources[slot].tensor, row.number(slot)
 
 
 def _passed_on(
