@@ -115,7 +115,7 @@ def test_values_from_a_file_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        (["--dispatchable", "nobody"], 1, "there is no dispatchable 'nobody'; there are 'first', 'second'"),
+        (["--dispatchable", "nobody"], 2, "there is no dispatchable 'nobody'; there are 'first', 'second'"),
         (["--feature-level", "2_0"], 1, "CUMULATIVE_SUMMATION: the operator needs DML_FEATURE_LEVEL_2_1"),
         (["--allow-files", "/nowhere"], 2, "does not exist"),
     ],

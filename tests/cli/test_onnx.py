@@ -165,7 +165,7 @@ def test_inputs_that_are_too_large_to_be_made_up(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(random_inputs, "default_max_memory", lambda: 2**80)
     info = front.load(path).inputs["x"]
     for n in (2**40, 2**63):
-        with pytest.raises(dml.BindingError, match=r"input 'x' of shape .* could not be made up"):
+        with pytest.raises(dml.BindingError, match=r"input 'x' of shape .* could not be filled with random values"):
             random_inputs.make_up({"x": info}, {"x": (n, 4)}, {}, 0)
 
 

@@ -389,7 +389,7 @@ def test_a_value_on_which_depends_what_runs_is_given(tmp_path: Path) -> None:
             time.sleep(0.01)
         return state
 
-    assert "cond must be known" in job("passes")["says"]
+    assert "input 'c' must be given" in job("passes")["says"]
     asks["sizes"]({"values": ["c=true"]})
     assert job("passes")["state"] == "done"
     assert all("state" not in node for node in job("check")["result"]["nodes"].values())  # none is unknown
