@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -87,14 +88,19 @@ class Layout:
     alignment: int
 
     @classmethod
-    @functools.lru_cache(maxsize=1024)
     def of(cls, field: str, tensor: TensorDesc, memory: str) -> Layout:
-        """The layout of a described tensor; a decoder's next length has the same for nearly all of its caches."""
-        width = tensor.data_type.size_in_bytes
-        below, above = tensor.data_type.byte_range(*span(tensor.sizes, tensor.element_strides))
-        key = described_key(tensor.data_type, tensor.sizes, tensor.element_strides, memory)
-        alignment = max(tensor.guaranteed_base_offset_alignment, width if is_cuda(memory) else 0)
-        return cls(field, key, below, above, alignment)
+        """The layout of a described tensor."""
+        return _layout(field, tensor, memory, sys.modules.get("torch"))
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout(field: str, tensor: TensorDesc, memory: str, _torch: object) -> Layout:
+    """The same, which a decoder's next length asks of nearly all of its caches again; keys have PyTorch's types."""
+    width = tensor.data_type.size_in_bytes
+    below, above = tensor.data_type.byte_range(*span(tensor.sizes, tensor.element_strides))
+    key = described_key(tensor.data_type, tensor.sizes, tensor.element_strides, memory)
+    alignment = max(tensor.guaranteed_base_offset_alignment, width if is_cuda(memory) else 0)
+    return Layout(field, key, below, above, alignment)
 
 
 def are_apart(
