@@ -49,6 +49,8 @@ _MOST_KEPT = 4096
 """Places of a row whose nodes are kept for when they are asked for again."""
 _MOST_USED = 256
 """Of the elements that one is made of, those that are drawn as such; and of the others likewise."""
+MOST_COMPUTED = 20_000
+"""Elements between the inputs and a result that are computed, one by one, for a picture: some ten seconds."""
 
 
 class Use(enum.IntEnum):
@@ -159,6 +161,8 @@ class Work:
             row = self.row(*pending[-1])
             if missing := self._missing(row):
                 pending += missing
+                if len(self._known) + len(pending) > MOST_COMPUTED:
+                    raise TooMuch
             elif (source := _copied(row)) is not None:
                 self._known[pending.pop()] = self.element(*source)
             else:
@@ -169,6 +173,8 @@ class Work:
         """The elements between that a row loads, and that are not computed yet."""
         slots = dict.fromkeys(int(node.value) for node in loads(row.step.value))
         between = [slot for slot in slots if row.step.sources[slot].tensor not in self._values]
+        if between and math.prod(row.shape()) > MOST_COMPUTED:
+            raise TooMuch
         read = ((row.step.sources[slot].tensor, n) for slot in between for n in np.unique(row.numbers(slot)).tolist())
         return [one for one in read if one not in self._known]
 
