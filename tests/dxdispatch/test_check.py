@@ -336,6 +336,7 @@ def test_data_for_machines(tmp_path: Path) -> None:
     place = found["findings"][0].pop("line")
     assert place == json.dumps(data, indent=1).splitlines().index('    "Axis": 4,') + 1
     assert found["findings"][0] == {
+        "code": "E201",
         "kind": "description",
         "column": 13,
         "path": "$.dispatchables.sum.desc.Axis",

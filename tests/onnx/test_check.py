@@ -205,6 +205,6 @@ def test_the_graph_that_it_becomes(crop: Path, tmp_path: Path) -> None:
     assert (tmp_path / "crop.svg").read_text().startswith("<svg")
     assert program("explain", crop, "--svg", crop).exit_code == 2  # the model would be lost
     nothing = save(tmp_path / "known.onnx", [], {"x": (FLOAT, [2])}, {"x": FLOAT})
-    result = program("explain", nothing)
-    assert result.exit_code == 1
+    result = program("explain", nothing)  # no fault of the model's
+    assert result.exit_code == 0
     assert "there is nothing to show" in result.output

@@ -259,11 +259,11 @@ def test_a_constant_of_any_type_gives_an_answer_or_an_error_for_users(place: Any
             assert type(given) in (np.ndarray, list, *told), (kind, name, given)
 
 
-def test_a_refusal_for_want_of_values_is_told_as_unsupported() -> None:
+def test_a_refusal_for_want_of_values_says_that_they_must_be_given() -> None:
     proto = finished(graph([helper.make_node("NonZero", ["x"], ["y"])], [info("x", "float", [3])]))
     with pytest.raises(dml.DmlError, match="'x'") as caught:
         dml.onnx.load(proto, strict=True).explain()
-    assert type(caught.value) is dml.UnsupportedError
+    assert type(caught.value) is dml.DynamicSizesError
 
 
 @pytest.mark.long

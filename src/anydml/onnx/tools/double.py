@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.core.late_imports import import_alone
-from anydml.onnx.protobuf import model_message, onnx
+from anydml.onnx.protobuf import ELEMENT_NUMBERS, model_message, onnx
 from anydml.onnx.tools.extract import cut, needed
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-_FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
-_DOUBLE = onnx.TensorProto.DOUBLE
+_FLOATS = tuple(ELEMENT_NUMBERS[name] for name in ("FLOAT", "FLOAT16", "BFLOAT16"))
+_DOUBLE = ELEMENT_NUMBERS["DOUBLE"]
 _TYPES = ("to", "dtype")
 """Attributes that say what type a node makes."""
 
@@ -59,7 +59,7 @@ def _widen(graph: Any) -> None:
         for attribute in node.attribute:
             if attribute.name in _TYPES and attribute.i in _FLOATS:
                 attribute.i = _DOUBLE
-            if attribute.type == onnx.AttributeProto.TENSOR:
+            if attribute.HasField("t"):
                 _widen_tensor(attribute.t)
             for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
                 _widen(body)

@@ -171,7 +171,8 @@ def refuse_made_up(subject: str, names: Iterable[str]) -> DynamicSizesError:
             field=name,
             rule=f"input '{printable(name)}' must be given: shapes depend on its values",
             value=name,
-            way_out=f"--input {shlex.quote(f'{printable(name)}=…')} takes a number, a list such as [2,3] or a file",
+            way_out=f"--input {shlex.quote(f'{printable(name)}=…')} takes a number, a list such as [2,3] or a file; "
+            "in Python an array by its name",
         )
         for name in sorted(names)
     ]
