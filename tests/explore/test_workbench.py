@@ -97,17 +97,16 @@ def bench(tab: browser.Page) -> Iterator[Workbench]:
 
 
 def open_model(folder: Path, *, target: int | None = None) -> Path:
-    """A model of open sizes; one of which a reshape fits nothing that is likely."""
+    """A model of open sizes; with a target a product and a reshape fit at that size alone, which nothing can guess."""
     from onnx import TensorProto, helper
 
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["h", "w"]) for name in "xy")
+    last, weights = "y" if target is None else "m", {}
     made = [helper.make_node("Relu", ["x"], ["r"], name="act")]
-    weights = {}
-    if target is None:
-        made.append(helper.make_node("MatMul", ["r", "r"], ["y"], name="mix"))
-    else:
-        made.append(helper.make_node("Reshape", ["r", "to"], ["y"], name="flat"))
-        weights["to"] = np.array([target, 1])
+    made.append(helper.make_node("MatMul", ["r", "r"], [last], name="mix"))
+    if target is not None:
+        made.append(helper.make_node("Reshape", ["m", "to"], ["y"], name="flat"))
+        weights["to"] = np.array([target, target])
     return saved(folder / ("open.onnx" if target is None else "window.onnx"), made, [x], [y], weights)
 
 
@@ -132,27 +131,27 @@ def test_a_model_is_opened_dropped_and_replaced(bench: Workbench, tmp_path: Path
 
 
 def test_open_sizes_have_a_form_and_a_failed_job_blocks_nothing(bench: Workbench, tmp_path: Path) -> None:
-    bench.begin(open_model(tmp_path, target=7777))
+    bench.begin(open_model(tmp_path, target=91))
     bench.tab.run(f"{VIEW}.buttons.passes.click()")
     bench.tab.wait(
         "[...document.querySelectorAll('.report summary')].some(one => one.textContent === 'Passes could not be done')"
     )
     told = bench.tab.run("[...document.querySelectorAll('.report .refused')].map(one => one.textContent).join()")
-    assert "the sizes of its dynamic dimensions must be given" in told
+    assert "no sizes were found for its dynamic dimensions" in told
     assert not bench.tab.run(f"{VIEW}.buttons.passes.disabled")
     bench.tab.run("document.querySelector('.sizes').open = true")
     bench.keep("a failed job and the form of sizes")
     bench.tab.type(".sizes input[name=w]", "x")
     bench.tab.run("document.querySelector('.sizes button').click()")
     assert bench.tab.run("document.querySelector('.sizes .fault').textContent") == "w must be a whole number; got x"
-    bench.tab.type(".sizes input[name=w]", "1")
-    bench.tab.type(".sizes input[name=h]", "7777")
+    bench.tab.type(".sizes input[name=w]", "91")
+    bench.tab.type(".sizes input[name=h]", "91")
     bench.tab.run("document.querySelector('.sizes button').click()")
-    bench.tab.wait(f"{VIEW}.model.sizes[0].value === 7777 && {VIEW}.done.check")
-    assert bench.tab.run("document.querySelector('.sizes summary').textContent") == "Sizes h=7777, w=1"
+    bench.tab.wait(f"{VIEW}.model.sizes[0].value === 91 && {VIEW}.done.check")
+    assert bench.tab.run("document.querySelector('.sizes summary').textContent") == "Sizes h=91, w=91"
     bench.tab.run(f"{VIEW}.buttons.passes.click()")
     bench.tab.wait(f"{VIEW}.done.passes")
-    assert bench.tab.run(f"{VIEW}.type('y')") == "float[7777,1]"
+    assert bench.tab.run(f"{VIEW}.type('y')") == "float[91,91]"
 
 
 def test_a_node_leads_to_its_operator_and_back(bench: Workbench, tmp_path: Path) -> None:
