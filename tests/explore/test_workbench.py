@@ -187,6 +187,19 @@ def test_a_profile_of_onnx_runtimes_lies_over_the_graph(bench: Workbench, tmp_pa
     assert "ONNX Runtime's time 0" in bench.tab.run(f"{VIEW}.shades.legend.textContent")
 
 
+def test_one_model_stands_beside_an_invitation(bench: Workbench, tmp_path: Path) -> None:
+    bench.begin(network(tmp_path / "first.onnx"))
+    bench.show("compare")
+    bench.tab.wait(f"{PAIR}?.stages[0]?.port.frames")
+    assert bench.tab.run(f"{PAIR}.status.textContent") == "Open a second model to compare the two."
+    bench.tab.hover("#compare canvas")
+    bench.tab.run("document.querySelector('#compare canvas').focus()")
+    bench.tab.press("ArrowLeft", 37)
+    bench.tab.run(f"{PAIR}.choose(0, 1)")
+    assert bench.tab.run(f"{PAIR}.stages[0].port.chosen") == 1
+    assert bench.tab.complaints(bench.own) == []
+
+
 @pytest.mark.parametrize(("width", "is_dark"), [(1280, False), (390, True)], ids=["desktop", "phone"])
 def test_two_models_stand_side_by_side_with_their_differences(
     bench: Workbench, tmp_path: Path, width: int, is_dark: bool

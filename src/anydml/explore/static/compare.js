@@ -17,6 +17,7 @@ export async function show(section, ask, say) {
       section.replaceChildren(view.root);
       section.view = view;
       if (models.every(Boolean)) await view.compare();
+      else await view.invite();
     } catch (error) {
       section.replaceChildren(el("p", { class: "refused", role: "alert" }, error.message));
     }
@@ -75,6 +76,13 @@ class PairView {
     this.report();
   }
 
+  // Fewer than two models: the graph of the one that is open, and what to do next.
+  async invite() {
+    this.graphs = await Promise.all(SIDES.map((model, k) => this.models[k] && this.ask("graph", { model, graph: 0 })));
+    this.graphs.forEach((graph, k) => graph && this.stages[k].show(graph, this.models[k].name));
+    this.tell(this.models.some(Boolean) ? "Open a second model to compare the two." : "Open two models to compare them.");
+  }
+
   state(k, node) {
     return this.found?.marks[SIDES[k]][node] ?? "same";
   }
@@ -90,14 +98,14 @@ class PairView {
       return hue(["changed", "a", "b"].find((one) => states.includes(one)) ?? "same");
     });
     const chip = (state) => el("span", {}, el("i", { class: "chip", style: `background:${hue(state)[0]};border-color:${hue(state)[1]}` }), STATES[state][0]);
-    this.legend.replaceChildren(...Object.keys(STATES).map(chip));
+    if (this.found) this.legend.replaceChildren(...Object.keys(STATES).map(chip));
     this.stages[k].map.show(graph.scene, this.colours[k].map((one) => one[1]));
     port.draw();
   }
 
   // A node on one side, and its counterpart on the other.
   async choose(k, item) {
-    const other = item === null || item < 0 ? null : this.pairs[k].get(item) ?? null;
+    const other = item === null || item < 0 ? null : this.pairs?.[k].get(item) ?? null;
     for (const [side, one, stays] of [[k, item, true], [1 - k, other, false]]) {
       const stage = this.stages[side];
       if (!stage) continue;
@@ -106,7 +114,7 @@ class PairView {
       if (one !== null && !stays) stage.port.centre(one);
       else stage.port.draw();
     }
-    this.report(k, item, other);
+    if (this.found) this.report(k, item, other);
   }
 
   async go(row) {

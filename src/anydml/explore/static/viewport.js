@@ -104,6 +104,7 @@ export class Viewport {
   }
 
   fit() {
+    if (!this.graph) return;
     const { width, height, top } = this.free();
     this.scale = this.whole();
     this.x = (width - this.graph.width * this.scale) / 2;
@@ -134,10 +135,13 @@ export class Viewport {
     const ratio = devicePixelRatio || 1, { width, height } = this.size();
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
-    if (this.graph) this.paint();
+    if (this.graph) return this.paint();
+    this.pen.fillStyle = this.palette.ground; // a canvas without alpha begins black
+    this.pen.fillRect(0, 0, this.canvas.width, this.canvas.height);
   }
 
   zoom(factor, x = this.size().width / 2, y = this.size().height / 2) {
+    if (!this.graph) return;
     const scale = Math.min(Math.max(this.scale * factor, SMALLEST), LARGEST);
     this.x = x - ((x - this.x) * scale) / this.scale;
     this.y = y - ((y - this.y) * scale) / this.scale;
@@ -146,6 +150,7 @@ export class Viewport {
   }
 
   pan(dx, dy) {
+    if (!this.graph) return;
     const { width, height } = this.size(), margin = 60;
     const wide = this.graph.width * this.scale, high = this.graph.height * this.scale;
     this.x = Math.min(Math.max(this.x + dx, margin - wide), width - margin);
@@ -312,6 +317,7 @@ export class Viewport {
 
   // The item at a place of the canvas, and whether the place is the one that folds or unfolds it.
   at(x, y) {
+    if (!this.rows) return null;
     const gx = (x - this.x) / this.scale, gy = (y - this.y) / this.scale, { graph } = this, row = Math.floor(gy / graph.row);
     for (const number of [...(this.rows[row] ?? []), ...(this.rows[row - 1] ?? [])]) {
       const box = graph.boxes[number];
@@ -323,7 +329,7 @@ export class Viewport {
 
   // A box below the mouse tells its whole name, which may be cut in the box, and that it can be chosen.
   point(x, y) {
-    const found = this.graph && this.at(x, y);
+    const found = this.at(x, y);
     const told = found ? [found.box.kind, found.box.name].filter(Boolean).join("\n") : "";
     if (this.canvas.title !== told) this.canvas.title = told;
     this.canvas.classList.toggle("over", Boolean(found));
