@@ -132,6 +132,7 @@ def test_a_model_is_opened_dropped_and_replaced(bench: Workbench, tmp_path: Path
 
 def test_open_sizes_have_a_form_and_a_failed_job_blocks_nothing(bench: Workbench, tmp_path: Path) -> None:
     bench.begin(open_model(tmp_path, target=91))
+    bench.tab.run(f"{VIEW}.choose(1)")
     bench.tab.run(f"{VIEW}.buttons.passes.click()")
     bench.tab.wait(
         "[...document.querySelectorAll('.report summary')].some(one => one.textContent === 'Passes could not be done')"
@@ -139,6 +140,13 @@ def test_open_sizes_have_a_form_and_a_failed_job_blocks_nothing(bench: Workbench
     told = bench.tab.run("[...document.querySelectorAll('.report .refused')].map(one => one.textContent).join()")
     assert "no sizes were found for its dynamic dimensions" in told
     assert not bench.tab.run(f"{VIEW}.buttons.passes.disabled")
+    assert bench.status().startswith("Passes could not be done: ")
+    style = f"getComputedStyle({VIEW}.status)"
+    fault = bench.tab.run("getComputedStyle(document.querySelector('.report .refused')).backgroundColor")
+    assert bench.tab.run(f"{style}.backgroundColor") == fault  # where a node is chosen the report is out of sight
+    assert bench.tab.run(f"{VIEW}.status.scrollWidth <= {VIEW}.status.clientWidth")
+    assert bench.tab.run(f"{VIEW}.status.scrollHeight <= {VIEW}.status.clientHeight")
+    bench.tab.run(f"{VIEW}.choose(null)")
     bench.tab.run("document.querySelector('.sizes').open = true")
     bench.keep("a failed job and the form of sizes")
     bench.tab.type(".sizes input[name=w]", "x")

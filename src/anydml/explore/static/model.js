@@ -67,7 +67,7 @@ class ModelView {
     this.stage = new Stage({
       label: `Graph of ${model.name}. Arrows move it, plus and minus zoom, 0 fits it, Enter unfolds. The list of nodes says the same in words.`,
       load: (open) => this.ask("scene", { graph: this.number, open }), fills: (k) => this.shades.colours[k], choose: (item) => this.choose(item, { stays: true }),
-      type: (tensor) => this.type(tensor), legend: this.shades.legend, colours: () => this.colour(this.mode), failed: (text) => this.tell(text),
+      type: (tensor) => this.type(tensor), legend: this.shades.legend, colours: () => this.colour(this.mode), failed: (text) => this.tell(text, true),
       taken: () => this.chosen !== null && this.chosen < 0 && this.panel.showGroup(~this.chosen, true),
     });
     this.port = this.stage.port;
@@ -102,7 +102,7 @@ class ModelView {
       await this.ask("profile", { batch: await this.ask.send(files, (text) => this.tell(text)) });
       await this.work("trace", true);
     } catch (error) {
-      this.tell(error.message);
+      this.tell(error.message, true);
     }
   }
 
@@ -155,7 +155,7 @@ class ModelView {
       await this.open(number);
       this.remember();
     } catch (error) {
-      this.tell(error.message);
+      this.tell(error.message, true);
       this.titles.value = this.number;
     }
   }
@@ -171,8 +171,10 @@ class ModelView {
     return this.graphs.get(graph)?.nodes[k]?.kind;
   }
 
-  tell(text) {
+  // A line below the title; of what could not be done all lines, in red.
+  tell(text, isBad = false) {
     this.status.textContent = text;
+    this.status.classList.toggle("refused", isBad);
   }
 
   async choose(item, { stays = false, keepsFocus = false } = {}) {
@@ -217,7 +219,7 @@ class ModelView {
       if (state.state === "failed") throw new Error(state.says);
       this.finish(name, state.result, isAsked);
     } catch (error) {
-      this.tell(`${JOBS[name]}: ${error.message}`);
+      this.tell(`${JOBS[name]} could not be done: ${error.message}`, true);
       this.say(error.message);
       reports.failed(name, error.message);
     } finally {
