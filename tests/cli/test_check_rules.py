@@ -133,3 +133,36 @@ def test_misspellings_have_one_status() -> None:
         ["chek", crop],
     ):
         assert CliRunner().invoke(app, [str(word) for word in words]).exit_code == 2, words
+
+
+@pytest.fixture
+def gelu(tmp_path: Path) -> Path:
+    """A node for which ONNX Runtime's DirectML provider has no kernel."""
+    onnx = pytest.importorskip("onnx", reason="checking ONNX models needs onnx: make test EXTRAS=onnx")
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Gelu", ["x"], ["y"], name="it")], "g", [info("x", 1, [2])], [info("y", 1, [2])]
+    )
+    opset = onnx.helper.make_opsetid("", 20)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=9), tmp_path / "gelu.onnx")
+    return tmp_path / "gelu.onnx"
+
+
+def test_a_node_that_a_provider_leaves_on_the_cpu_is_a_remark_in_every_format(gelu: Path) -> None:
+    (line,) = check(gelu, "--provider", "dml", "--output-format", "github").stdout.splitlines()
+    assert line.startswith("::warning title=anydml (R203),file=")
+    assert "no kernel for Gelu" in line
+    concise = check(gelu, "--provider", "dml", "--concise").stdout
+    assert f"{gelu}: R203 remark: node 'it' (Gelu): " in concise
+    (node,) = json.loads(check(gelu, "--provider", "dml", "--json").stdout)["provider"]["on_cpu"]
+    assert node["code"] == "R203"
+    (result,) = json.loads(check(gelu, "--provider", "dml", "--sarif", "-").stdout)["runs"][0]["results"]
+    assert result["ruleId"] == "provider"
+    assert check(gelu, "--provider", "dml").exit_code == 0
+    failed = check(gelu, "--provider", "dml", "--remarks-as-errors")
+    assert failed.exit_code == 1
+    assert "1 remark R203, an error as --remarks-as-errors has it" in failed.output
+    ignored = check(gelu, "--provider", "dml", "--remarks-as-errors", "--ignore", "R203")
+    assert ignored.exit_code == 0
+    assert "no kernel for Gelu" not in ignored.output
+    assert check(gelu, "--remarks-as-errors").exit_code == 0

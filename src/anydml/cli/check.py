@@ -26,7 +26,7 @@ from anydml.core.enums import FeatureLevel
 from anydml.core.errors import MISSING as NOT_HERE
 from anydml.core.errors import UNUSABLE, DmlError, Fault, UnsupportedError
 from anydml.dxdispatch import Finding, ModelReport, as_sarif, check_file
-from anydml.dxdispatch.findings import DESCRIPTION, FILE, HOSTED, UNDETERMINED, UNSUPPORTED
+from anydml.dxdispatch.findings import DESCRIPTION, FILE, HOSTED, ON_CPU, UNDETERMINED, UNSUPPORTED
 from anydml.dxdispatch.findings import LEVEL as AT_LEVEL
 
 if TYPE_CHECKING:
@@ -207,18 +207,31 @@ class CheckedOnnx:
             for node in self.report.nodes
         )
         report = replace(self.report, faults=faults, nodes=nodes)
-        found = _findings(self.report)
+        found = self._findings()
         told = rules.apply(found)
         return replace(self, report=report, told=told, ignored=len(found) - len(told))
+
+    def _findings(self) -> list[Finding]:
+        """All of them: those of the report, and a remark for each node that stays on the CPU."""
+        nodes = () if self.forecast is None else self.forecast.nodes
+        left = [
+            Fault(field="", rule=node.why.text, way_out=node.why.way_out, subject=node.label)
+            for node in nodes
+            if node.why is not None
+        ]
+        return [*_findings(self.report), *(Finding(ON_CPU, each) for each in left)]
 
     def as_data(self) -> dict[str, Any]:
         """For `--json`."""
         data = self.report.as_data()
-        return data if self.forecast is None else {**data, "provider": self.forecast.as_data()}
+        if self.forecast is None:
+            return data
+        told = self.forecast.as_data()
+        return {**data, "provider": {**told, "on_cpu": [{"code": ON_CPU.code, **node} for node in told["on_cpu"]]}}
 
     def as_report(self) -> ModelReport:
         """For SARIF, in the form of a model of DxDispatch's."""
-        findings = _findings(self.report) if self.told is None else self.told
+        findings = self._findings() if self.told is None else self.told
         return ModelReport(self.report.file, self.report.level, tuple(findings), path=self.path)
 
     def show(self, say: Say, *, details: bool, concise: bool) -> None:
@@ -247,7 +260,23 @@ class CheckedOnnx:
         if self.ignored:
             say(f"{count(self.ignored, 'finding')} not told, as --select and --ignore have it", "yellow")
         if self.forecast is not None:
-            say(str(self.forecast))
+            self._show_forecast(self.forecast, say, concise=concise)
+
+    def _show_forecast(self, forecast: Forecast, say: Say, *, concise: bool) -> None:
+        """Say what stays on the CPU, as far as that is asked for."""
+        left = [finding for finding in self.as_report().findings if finding.kind.code == ON_CPU.code]
+        if concise:
+            for finding in left:
+                where = f"{finding.fault.subject}: " if finding.fault.subject else ""
+                say(f"{self.report.file}: {finding.kind.code} remark: {where}{finding.fault.rule}", "yellow")
+        summary = str(forecast)
+        say(
+            summary.partition("\n")[0].rstrip(":")
+            if concise or (forecast.on_gpu < len(forecast.nodes) and not left)
+            else summary
+        )
+        if any(finding.kind.status for finding in left):
+            say(f"{count(len(left), 'remark')} {ON_CPU.code}, an error as --remarks-as-errors has it", "red")
 
 
 def _in_file(error: DmlError, file: str) -> str:

@@ -36,7 +36,8 @@ UNSUPPORTED = Kind("E401", "unsupported", MISSING, "Something that DirectML has,
 REMARK = Kind("R101", "remark", 0, "Worth knowing, though nothing is wrong")
 HOSTED = Kind("R201", "host", 0, "A node of an ONNX model runs on the host: DirectML has no operator or type for it")
 UNDETERMINED = Kind("R202", "undetermined", 0, "No sizes were found with which an ONNX model's nodes fit together")
-KINDS = (FILE, DESCRIPTION, LEVEL, BINDING, NAME, COMMAND, INDEX, UNSUPPORTED, REMARK, HOSTED, UNDETERMINED)
+ON_CPU = Kind("R203", "provider", 0, "A node stays on the CPU with ONNX Runtime's provider that --provider names")
+KINDS = (FILE, DESCRIPTION, LEVEL, BINDING, NAME, COMMAND, INDEX, UNSUPPORTED, REMARK, HOSTED, UNDETERMINED, ON_CPU)
 
 MOST_FAULTS, MOST_REMARKS = 1000, 200
 """The most that are kept of each: one takes a hundred times the memory of the text that it is about."""
