@@ -166,3 +166,30 @@ def test_a_node_that_a_provider_leaves_on_the_cpu_is_a_remark_in_every_format(ge
     assert ignored.exit_code == 0
     assert "no kernel for Gelu" not in ignored.output
     assert check(gelu, "--remarks-as-errors").exit_code == 0
+
+
+def test_a_model_whose_faults_are_ignored_is_not_said_to_run(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="checking ONNX models needs onnx: make test EXTRAS=onnx")
+    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [make("MatMul", ["x", "w"], ["y"], name="product"), make("Relu", ["y"], ["z"])]
+    graph = onnx.helper.make_graph(nodes, "g", [info("x", 1, ["n", 4]), info("w", 1, [3, 2])], [info("z", 1, None)])
+    opset = onnx.helper.make_opsetid("", 20)
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=9), path)
+    for words in (["--ignore", "E"], ["--select", "R"]):
+        found = check(path, *words)
+        assert found.exit_code == 0
+        assert f"{path}: 1 node cannot run (E201, ignored); 1 node is not known" in found.output
+        assert "runs" not in found.output
+        assert "which run" not in found.output
+        assert "known at a run" not in found.output
+        data = json.loads(check(path, "--json", *words).stdout)
+        assert (data["valid"], data["ignored"]) == (False, ["E201"])
+    assert "1 model: 0 valid, 1 with faults that are ignored" in check(tmp_path, "--ignore", "E").output
+
+
+def test_a_dxdispatch_model_whose_faults_are_ignored_is_not_valid(folder: Path) -> None:
+    found = check(folder / "cut.json", "--ignore", "E")
+    assert found.exit_code == 0
+    assert "1 fault (E101, ignored) at feature level" in found.output
+    assert "valid" not in found.output

@@ -84,6 +84,8 @@ class CheckedModel:
     """A DxDispatch model, or a file that could not be read."""
 
     report: ModelReport
+    silenced: tuple[str, ...] = ()
+    """The codes of its faults that are not told, one for each."""
 
     @property
     def status(self) -> int:
@@ -97,11 +99,13 @@ class CheckedModel:
 
     def only(self, rules: Rules) -> CheckedModel:
         """The same with the findings that are asked for."""
-        return replace(self, report=replace(self.report, findings=rules.apply(self.report.findings)))
+        found = self.report.findings
+        report = replace(self.report, findings=rules.apply(found))
+        return replace(self, report=report, silenced=rules.silence(found))
 
     def as_data(self) -> dict[str, Any]:
         """For `--json`."""
-        return self.report.as_data()
+        return _without_verdict(self.report.as_data(), self.silenced)
 
     def as_report(self) -> ModelReport:
         """For SARIF."""
@@ -119,7 +123,7 @@ class CheckedModel:
                 say(line)
             for line in lines[1:]:
                 say(line, style)
-        say(f"{report.file}: {_verdict(report)} at feature level {report.level}")
+        say(f"{report.file}: {_verdict(report, self.silenced)} at feature level {report.level}")
         for found in report.dispatchables if details else ():
             since = "valid at no level" if found.lowest_level is None else f"valid from {found.lowest_level} on"
             say(f"  '{printable(found.name)}': {found.operator}, {since}")
@@ -139,10 +143,22 @@ def _line(finding: Finding) -> str:
     return f"{place}: remark{text[len(place) :]}"
 
 
-def _verdict(report: ModelReport) -> str:
+def _without_verdict(data: dict[str, Any], silenced: Sequence[str]) -> dict[str, Any]:
+    """A model is not valid whose faults are left out."""
+    return {**data, "valid": False, "ignored": sorted(set(silenced))} if silenced else data
+
+
+def _ignored(silenced: Sequence[str]) -> str:
+    return f"({', '.join(sorted(set(silenced)))}, ignored)"
+
+
+def _verdict(report: ModelReport, silenced: Sequence[str]) -> str:
     missing = sum(finding.kind is UNSUPPORTED for finding in report.faults)
     faults = len(report.faults) - missing
-    told = count(faults, "fault") if faults else "" if missing else "valid"
+    told = count(faults, "fault") if faults else "" if missing or silenced else "valid"
+    if silenced:
+        rest = f"{count(len(silenced), 'fault')} {_ignored(silenced)}"
+        told = f"{told}, and {rest}" if told else rest
     if missing:
         verb = "is" if missing == 1 else "are"
         rest = f"{missing} of its parts {verb} not built here (see docs/guides/dxdispatch.md)"
@@ -180,6 +196,10 @@ class CheckedOnnx:
     """The findings that are asked for; all of them where nobody asked."""
     ignored: int = 0
     """How many are not."""
+    silenced: tuple[str, ...] = ()
+    """The codes of its faults among those, one for each."""
+    silenced_nodes: int = 0
+    """The nodes that cannot run because of them."""
 
     def foretold(self, provider: str, data: bytes | None) -> CheckedOnnx:
         """The same with what a provider of ONNX Runtime's takes."""
@@ -209,7 +229,15 @@ class CheckedOnnx:
         report = replace(self.report, faults=faults, nodes=nodes)
         found = self._findings()
         told = rules.apply(found)
-        return replace(self, report=report, told=told, ignored=len(found) - len(told))
+        silenced_nodes = self.report.refused.total() - report.refused.total()
+        return replace(
+            self,
+            report=report,
+            told=told,
+            ignored=len(found) - len(told),
+            silenced=rules.silence(found),
+            silenced_nodes=silenced_nodes,
+        )
 
     def _findings(self) -> list[Finding]:
         """All of them: those of the report, and a remark for each node that stays on the CPU."""
@@ -223,7 +251,7 @@ class CheckedOnnx:
 
     def as_data(self) -> dict[str, Any]:
         """For `--json`."""
-        data = self.report.as_data()
+        data = _without_verdict(self.report.as_data(), self.silenced)
         if self.forecast is None:
             return data
         told = self.forecast.as_data()
@@ -256,11 +284,21 @@ class CheckedOnnx:
         if report.hosted:
             hosted = f"{report.hosted.total()} of {report.count} nodes run on the host: {_kinds(report.hosted)}"
             say(f"{hosted}; DirectML has no operator or type for them, and --strict refuses them", "yellow")
-        _show_verdict(report, say, concise=concise)
+        self._show_verdict(say, concise=concise)
         if self.ignored:
             say(f"{count(self.ignored, 'finding')} not told, as --select and --ignore have it", "yellow")
         if self.forecast is not None:
             self._show_forecast(self.forecast, say, concise=concise)
+
+    def _show_verdict(self, say: Say, *, concise: bool) -> None:
+        """Never that a model runs whose faults are left out."""
+        report = self.report
+        if report.refused or report.faults or not self.silenced:
+            _show_verdict(report, say, concise=concise)
+        if self.silenced:
+            who = f"{count(self.silenced_nodes, 'node')} cannot run" if self.silenced_nodes else "cannot run"
+            told = f"{report.file}: {who} {_ignored(self.silenced)}"
+            say(f"{told}; {_count(report.unknown)} not known" if report.unknown else told, "yellow")
 
     def _show_forecast(self, forecast: Forecast, say: Say, *, concise: bool) -> None:
         """Say what stays on the CPU, as far as that is asked for."""
@@ -590,6 +628,8 @@ class _Checker:
                 say()
         if not models.is_one:
             faulty = [one for one in found if one.status]
-            told = f"{count(len(found), 'model')}: {len(found) - len(faulty)} valid"
+            ignored = sum(bool(one.silenced) and not one.status for one in found)
+            told = f"{count(len(found), 'model')}: {len(found) - len(faulty) - ignored} valid"
+            told += f", {ignored} with faults that are ignored" if ignored else ""
             rest = f", {len(faulty)} not ({count(sum(one.faults for one in faulty), 'fault')})" if faulty else ""
             say(f"{told}{rest} at feature level {self.level}", "red" if faulty else "")

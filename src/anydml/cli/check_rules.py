@@ -51,6 +51,10 @@ class Rules:
             if self.takes(one.kind)
         )
 
+    def silence(self, findings: Iterable[Finding]) -> tuple[str, ...]:
+        """The codes of faults that are not told, one for each."""
+        return tuple(one.kind.code for one in findings if one.kind.status and not self.takes(one.kind))
+
 
 def _fit(code: str, given: Iterable[str]) -> int:
     """The length of the longest beginning of a code among these; -1 for none."""
