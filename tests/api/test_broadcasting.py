@@ -168,3 +168,19 @@ def test_truths_are_of_a_type_that_the_level_has() -> None:
 def test_errors_name_the_field_and_the_way_out(call: Any, words: str) -> None:
     with pytest.raises(dml.DmlError, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda d: dml.greater(d, 0),
+        lambda d: dml.greater(0.5, d),
+        lambda d: dml.add(d, 1),
+        lambda d: dml.maximum(d, 0),
+        lambda d: dml.add(d, [1, 2, 3]),
+    ],
+)
+def test_beside_an_array_of_a_wrong_type_a_number_breaks_no_rule(call: Any) -> None:
+    with pytest.raises(dml.DescriptionError, match=r"must be of .*; got FLOAT64; pass") as error:
+        call(X.astype("float64"))
+    assert len(error.value.faults) == 1

@@ -115,8 +115,10 @@ def number_types(
         ]
         arrays = [i for i in beside if types[i] is not None]
         like = next((i for i in arrays if not (weak and weak[i])), arrays[0] if arrays else None)
-        if like is not None and types[like] in own:
-            found.append((types[like] or DataType.FLOAT32, fields[like]))
+        kind = None if like is None else types[like]
+        # An array of a type that it may not have is told of, and the number beside it is not at fault too.
+        if like is not None and kind and (kind in own or not (kind in allowed[like] or kind.is_half_byte)):
+            found.append((kind, fields[like]))
             continue
         alone = {_own_type(number) for i in beside if (number := given[i]) is not None}
         kind = alone.pop() if len(alone) == 1 else DataType.FLOAT32 if any(t.is_float for t in alone) else _WHOLE[0]
