@@ -257,6 +257,7 @@ def explain_stub() -> str:
     return "\n".join(
         [
             "# Written by `python -m scripts.write_stub`.",
+            "from collections.abc import Callable",
             "from anydml.core.enums import FeatureLevel, LevelName",
             f"from anydml.explain import {', '.join(f'{name} as _{name}' for name in used)}",
             "from anydml.operators import OperatorDesc",

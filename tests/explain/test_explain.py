@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -347,3 +348,20 @@ def check_tuples(case: RandomCase, arrays: list[Array], picture: Picture, *, is_
     if first is not None and is_whole:
         assert len(noted) == 1
         assert ", ".join(map(str, first)) in noted[0]
+
+
+def test_the_module_tells_how_it_is_called() -> None:
+    told: Any = dml.explain
+    assert inspect.signature(told) == inspect.signature(dml.explain.explain)
+    assert (told.__doc__ or "").count("dml.explain(") == 2
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'offsets'; write explain\(dml\.Slice1\(\.\.\.\)"):
+        told("slice1", offsets=[9])
+    with pytest.raises(TypeError, match=r"missing a required argument: 'desc'; write explain\(dml\.Slice1"):
+        told()
+
+
+def test_a_function_is_its_operators_example() -> None:
+    assert str(dml.explain(dml.gemm)) == str(dml.explain("gemm"))
+    x = np.ones((2, 3), "float32")
+    with pytest.raises(dml.BindingError, match=r"\(2, 2\), .*; got \(2, 3\); .* write explain\(dml\.Gemm\(\.\.\.\)"):
+        dml.explain(dml.gemm, x, x.T)

@@ -7,6 +7,7 @@ import enum
 import itertools
 from collections import Counter
 from functools import partial
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,13 +42,13 @@ _DEFAULT_LIMITS = Limits()
 
 
 def explain(
-    desc: OperatorDesc | type[OperatorDesc] | str,
+    desc: OperatorDesc | type[OperatorDesc] | Callable[..., object] | str,
     *inputs: object,
     feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest(),  # noqa: B008 - a constant
     title: str = "",
     limits: Limits = _DEFAULT_LIMITS,
 ) -> Picture:
-    """Make a picture of what an operator does, of an operator's name of its example: `explain("slice1")`.
+    """Make a picture of what an operator does, of an operator's name or function of its example: `explain("slice1")`.
 
     `inputs` are arrays in binding order; None, or one that is left away, stands for values that are made up: 1, 2,
     3 …, and indices that count down; one on a GPU is copied from there. A description that is not
@@ -58,10 +59,12 @@ def explain(
     >>> print(explain(dml.CumulativeSummation(input_tensor=x, output_tensor=x, axis=0)).sentences[2])
     output[2] = 1 + 2 + 3 = 6
     """
-    if isinstance(desc, (str, type)):
+    way_out = ""
+    if isinstance(desc, (str, type)) or isfunction(desc):
         import_alone("anydml.cli.explain_examples")
         from anydml.cli.explain_examples import example
 
+        way_out = f"this is the example's: of other tensors {word_description(desc)}"
         desc, others = example(_operator_of(desc))
         inputs = (*inputs, *others[len(inputs) :])
     if not isinstance(desc, OperatorDesc):
@@ -75,7 +78,11 @@ def explain(
         return Picture(name, title, fields, error=error.with_traceback(None))
     primitives = lower_packed(desc)
     kind, primitive = _tale_of(primitives)
-    values = _values(desc, partial(kind.made_up, desc, primitive), inputs)
+    try:
+        values = _values(desc, partial(kind.made_up, desc, primitive), inputs)
+    except BindingError as error:
+        faults = [dataclasses.replace(fault, way_out=fault.way_out or way_out) for fault in error.faults]
+        raise BindingError(name, faults) from None
     tale = kind(desc, primitives if len(primitives) > 1 else primitive, values)
     grids, scene = _draw(desc, tale, kind.frames(desc, primitive), values, limits)
     notes = (
@@ -89,7 +96,16 @@ def explain(
     return Picture(name, title, fields, tale.summary, grids, tale.legend, sentences, notes)
 
 
-def _operator_of(named: type | str) -> type[OperatorDesc]:
+def word_description(named: object = None) -> str:
+    """How to explain an operator with fields of one's own."""
+    try:
+        cls = find_operator(named)  # type: ignore[arg-type]  # whatever was given, which is looked at here
+    except DmlError:
+        cls = find_operator("slice1")
+    return f"write explain(dml.{cls.__name__}(...), *inputs), with its fields in the description"
+
+
+def _operator_of(named: type | str | Callable[..., object]) -> type[OperatorDesc]:
     try:
         return find_operator(named)
     except DescriptionError as error:

@@ -1,4 +1,5 @@
 # Written by `python -m scripts.write_stub`.
+from collections.abc import Callable
 from anydml.core.enums import FeatureLevel, LevelName
 from anydml.explain import Limits as _Limits, Picture as _Picture, explain as _explain, explain_desc as _explain_desc, explain_graph as _explain_graph, recipes_of as _recipes_of, shown_inputs as _shown_inputs
 from anydml.operators import OperatorDesc
@@ -10,4 +11,4 @@ class explain(_Picture):
     explain_graph = staticmethod(_explain_graph)
     recipes_of = staticmethod(_recipes_of)
     shown_inputs = staticmethod(_shown_inputs)
-    def __init__(self, desc: OperatorDesc | type[OperatorDesc] | str, *inputs: object, feature_level: FeatureLevel | LevelName | str = ..., title: str = ..., limits: _Limits = ...) -> None: ...
+    def __init__(self, desc: OperatorDesc | type[OperatorDesc] | Callable[..., object] | str, *inputs: object, feature_level: FeatureLevel | LevelName | str = ..., title: str = ..., limits: _Limits = ...) -> None: ...
