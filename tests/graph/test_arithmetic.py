@@ -139,6 +139,18 @@ def test_what_is_no_operand_is_refused() -> None:
             call()
 
 
+def test_an_expression_has_a_shape_and_no_elements() -> None:
+    g = dml.Graph("reference")
+    x: Any = g.input(FLOATS)
+    assert x.shape == x.sizes == FLOATS.shape
+    assert dml.add(x, ROW.tolist()).shape == FLOATS.shape
+    for index in (0, (0, slice(1)), ...):
+        with pytest.raises(dml.DescriptionError, match=r"is symbolic: it has no index; slice\(x, offsets, sizes\)"):
+            x[index]
+    with pytest.raises(TypeError, match="not iterable"):
+        list(x)
+
+
 def test_inputs_broadcast_in_any_layout() -> None:
     turned = np.asfortranarray(FLOATS)[:, ::-1]
     g = dml.Graph("reference", tensor_policy="interleaved_channel")

@@ -141,6 +141,11 @@ class Expression(Arithmetic, Shown):
         return () if self.is_scalar else self.desc.sizes
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes, by NumPy's name."""
+        return self.sizes
+
+    @property
     def strides(self) -> tuple[int, ...]:
         """The strides of its description, those of a packed tensor where it has none."""
         return () if self.is_scalar else self.desc.element_strides
@@ -246,6 +251,13 @@ class Expression(Arithmetic, Shown):
     def __array__(self, *_args: object, **_options: object) -> NoReturn:
         rule = f"{self!r} is symbolic: its tensor has no values yet"
         refuse(Fault(field="expression", rule=rule, way_out="compile its graph, and call that"))
+
+    def __getitem__(self, index: object) -> NoReturn:
+        rule = f"{self!r} is symbolic: it has no index"
+        way_out = "slice(x, offsets, sizes), slice1, gather(x, indices, axis) and split take parts of it"
+        refuse(Fault(field="expression", rule=rule, value=index, way_out=way_out))
+
+    __iter__: ClassVar[None] = None  # else Python would ask for [0], [1], …
 
     def _shown(self) -> Iterator[str | Table]:
         source, desc = self._source, self.desc
