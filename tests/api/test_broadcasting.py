@@ -148,6 +148,10 @@ def test_truths_are_of_a_type_that_the_level_has() -> None:
         (lambda: dml.add(X, 1e300), "BTensor must be a number that fits FLOAT32, the type of ATensor"),
         (lambda: dml.add(X, 10**400), "BTensor must be a number that fits FLOAT"),
         (lambda: dml.add(X, X.astype("float64")), r'BTensor must be of .*; got FLOAT64; pass b\.astype\("float32"\)'),
+        (
+            lambda: dml.relu(X > 0),
+            r'must be of .*; got booleans, which are read as UINT8; pass x\.astype\("float32"\): no feature level',
+        ),
         (lambda: dml.relu(X.astype("float64")), r'InputTensor must be of .*; got FLOAT64; pass x\.astype\("float32"\)'),
         (lambda: dml.add(X, np.arange(3)), r'ATensor.DataType, FLOAT32; got INT64; pass b\.astype\("float32"\)'),
         (lambda: dml.add(X, [1, 2, 1e300]), r"BTensor must be a number that fits .* got 1e\+300"),

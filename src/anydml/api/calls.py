@@ -357,6 +357,7 @@ class ArrayCall(Call):
         if memory in memories:
             self._memory = results_in(memory, next((x for x in inputs if not isinstance(x, NUMBERS)), None))
         fields = name_slots(cls, cls.input_names() if names is None else names, len(inputs))
+        self._truths = {field for field, x in zip(fields, inputs, strict=True) if without_truths(x) is not x}
         self.key, self._out, self.cls, self.device = key, out, cls, device
         self._numbers: list[tuple[int, Any]] = []
         if spreading is not None:
@@ -457,6 +458,9 @@ class ArrayCall(Call):
             return fault
         is_double = found is DataType.FLOAT64
         usual = (DataType.FLOAT32,) if is_double else (DataType.INT64, DataType.UINT32)
+        if slot in self._truths:
+            usual = (DataType.FLOAT32, *usual)
+            fault = replace(fault, found=f"booleans, which are read as {found.name}")
         taken = [one for one in usual if desc.own_support().first_with(bare_name(slot), data_type=one)]
         if not taken or not (is_double or (CONVERT in fault.way_out and not found.is_float)):
             return fault
