@@ -185,10 +185,10 @@ def test_a_model_that_is_sent_is_open_until_another_is(ask: Callable[..., Answer
         assert (answer.status, answer.data["name"]) == (200, "my model.json")
         assert ask("/ask/model", {"model": side}).data["number"] == answer.data["number"]
     assert ask("/ask/graph", {"model": "b", "graph": 0}).data["nodes"]
-    assert open_files(ask, ("a.json", content), model="c").data["error"] == "explore: a page has the models a and b"
+    assert open_files(ask, ("a.json", content), model="c").data["error"] == "a page has the models a and b"
     assert ask("/ask/close", {"model": "b"}).status == 200
     assert ask("/ask/model", {"model": "b"}).data is None
-    assert ask("/ask/graph", {"model": "b", "graph": 0}).data["error"] == "explore: no such model is open"
+    assert ask("/ask/graph", {"model": "b", "graph": 0}).data["error"] == "no such model is open"
 
 
 @needs_server

@@ -125,7 +125,14 @@ def test_a_model_is_opened_dropped_and_replaced(bench: Workbench, tmp_path: Path
     bad.write_bytes(b"\0garbage" * 99)
     bench.choose(".menu input", bad)
     bench.tab.wait(f"{VIEW}.status.textContent.includes('must be an ONNX model')")
+    assert bench.status().startswith("bad.onnx was not opened; second.onnx is still shown: ")
+    assert bench.tab.run(f"{VIEW}.status.classList.contains('refused')")
     assert bench.tab.run(f"{VIEW}.model.name") == "second.onnx"
+    text = tmp_path / "notes.txt"
+    text.write_text("no model")
+    bench.choose(".menu input", text)
+    told = "notes.txt was not opened; second.onnx is still shown: a model is an .onnx or a .json file; got"
+    bench.tab.wait(f"{VIEW}.status.textContent.startsWith({json.dumps(told)})")
     bench.drop(MODELS / "slice1.json", 300, 400)
     bench.checked("slice1.json")
 

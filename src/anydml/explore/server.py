@@ -83,7 +83,7 @@ def application(workspace: model.Workspace, token: str, port: int) -> Guard:
         except (DmlError, OSError) as error:
             discard(path) if path is not None and not isinstance(error, FileExistsError) else None
             told = str(error) if isinstance(error, DmlError) else f"the file could not be kept ({error.strerror})"
-            return JSONResponse({"error": told}, 422)
+            return JSONResponse({"error": uploads.told(told)}, 422)
         return JSONResponse({"batch": number})
 
     async def index(_request: Request) -> Response:

@@ -56,7 +56,8 @@ class Uploads:
             shutil.rmtree(path.parent, ignore_errors=True)
 
     def told(self, text: str) -> str:
-        """A message without the folders, which nobody knows."""
+        """A message without the folders, which nobody knows, and without the name of the command that made the page."""
+        text = text.removeprefix("explore: ")
         return text if self._root is None else re.sub(rf"{re.escape(str(self._root))}[/\\\\]\d+[/\\\\]", "", text)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 // Two models side by side: which nodes are the same, which differ and how, and which only one of them has.
 import { el, number } from "./elements.js";
-import { dropZones, opener } from "./files.js";
+import { dropZones, notOpened, opener } from "./files.js";
 import { table } from "./reports.js";
 import { Stage } from "./stage.js";
 
@@ -45,13 +45,14 @@ class PairView {
     const made = new Stage({
       label: `Graph of ${model.name}`, load: (open) => this.ask("scene", { model: side, graph: 0, open }),
       fills: (number) => this.colours?.[k]?.[number] ?? this.plain, choose: (item) => this.choose(k, item), type: (tensor) => this.graphs?.[k].types[tensor],
-      legend: k ? el("p", { class: "legend" }) : this.legend, colours: () => this.colour(k), failed: (text) => this.tell(text),
+      legend: k ? el("p", { class: "legend" }) : this.legend, colours: () => this.colour(k), failed: (text) => this.tell(text, true),
     });
     return made;
   }
 
-  tell(text) {
+  tell(text, isBad = false) {
     this.status.textContent = text;
+    this.status.classList.toggle("refused", isBad);
   }
 
   async open(files, k) {
@@ -60,7 +61,7 @@ class PairView {
       await this.ask("open", { batch, model: SIDES[k] });
       await this.enter();
     } catch (error) {
-      this.tell(error.message);
+      this.tell(notOpened(files, error, this.models[k]?.name), true);
     }
   }
 

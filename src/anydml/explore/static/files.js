@@ -32,6 +32,12 @@ export function opener(text, act, options = {}) {
   return el("span", { class: "opener" }, el("button", { type: "button", onclick: () => input.click() }, text), input);
 }
 
+// The notice that files were refused, and what stands there still.
+export function notOpened(files, error, shown) {
+  const names = [...files].slice(0, 3).map((file) => file.name).join(", ") + (files.length > 3 ? ", …" : "");
+  return `${names} ${files.length > 1 ? "were" : "was"} not opened${shown ? `; ${shown} is still shown` : ""}: ${error.message}`;
+}
+
 // A profile of ONNX Runtime's is a list, and a model in JSON is none.
 export async function isProfile(files) {
   return files.length === 1 && /\.json$/i.test(files[0].name) && (await files[0].slice(0, 64).text()).trimStart().startsWith("[");

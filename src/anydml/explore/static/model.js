@@ -1,6 +1,6 @@
 // The half of a model. `show` is called once, with the element to fill and a function that asks the server.
 import { el } from "./elements.js";
-import { dropZones, isProfile, opener } from "./files.js";
+import { dropZones, isProfile, notOpened, opener } from "./files.js";
 import { Panel } from "./panel.js";
 import { JOBS } from "./reports.js";
 import { MODES, Shades } from "./shades.js";
@@ -22,16 +22,27 @@ export async function show(section, ask, say) {
     await view.work("check");
     if (model.jobs.includes("trace")) await view.work("trace");
   };
-  const tell = (text) => (section.view && section.contains(section.view.root) ? section.view.tell(text) : say(section.querySelector(".none .told").textContent = text));
+  const tell = (text, isBad = false) => {
+    if (section.view && section.contains(section.view.root)) return section.view.tell(text, isBad);
+    const told = section.querySelector(".none .told");
+    say(told.textContent = text);
+    told.classList.toggle("refused", isBad);
+  };
   const open = async (files, side = "a") => {
     try {
       if (section.view && side === "a" && (await isProfile(files))) return await section.view.lay(files);
-      const batch = await ask.send(files, tell), found = await ask("open", { batch, model: side });
+      let found;
+      try {
+        const batch = await ask.send(files, tell);
+        found = await ask("open", { batch, model: side });
+      } catch (error) {
+        return tell(notOpened(files, error, section.view?.model.name), true);
+      }
       if (side === "b") return void (location.hash = "compare");
       history.replaceState(null, "", "#model");
       await start(found);
     } catch (error) {
-      tell(error.message);
+      tell(error.message, true);
     }
   };
   const drop = { "Open": (files) => open(files) };
@@ -42,7 +53,7 @@ export async function show(section, ask, say) {
       if (now?.number !== section.view?.model.number) await start(now); // another was opened beside another
       else await section.view?.follow();
     } catch (error) {
-      tell(error.message);
+      tell(error.message, true);
     }
   });
   await start(null);
@@ -177,6 +188,10 @@ class ModelView {
     this.status.classList.toggle("refused", isBad);
   }
 
+  isRefusing() {
+    return this.status.classList.contains("refused");
+  }
+
   async choose(item, { stays = false, keepsFocus = false } = {}) {
     if (item !== null && item >= 0) await this.stage.reveal(item);
     this.chosen = this.port.chosen = item;
@@ -211,7 +226,7 @@ class ModelView {
     try {
       let state = await this.ask("job", { name });
       for (; state.state === "running" && !this.isLeft; state = await this.ask("job", { name })) {
-        this.tell(`${JOBS[name]}: ${state.says}, ${Math.round(state.seconds)} s …`);
+        if (isAsked || !this.isRefusing()) this.tell(`${JOBS[name]}: ${state.says}, ${Math.round(state.seconds)} s …`);
         reports.running(name, `${state.says} …`);
         await wait();
       }
@@ -232,7 +247,7 @@ class ModelView {
     this.byNode = this.sort();
     if (name === "check") this.stage.words();
     if (name === "check") this.panel.sizes?.tell(result.sizes);
-    this.tell(`${JOBS[name]}: ${result.says}`);
+    if (isAsked || !this.isRefusing()) this.tell(`${JOBS[name]}: ${result.says}`); // the check's words leave a notice
     this.say(result.says);
     this.panel.reports.done(name, result, isAsked);
     const wanted = { profile: "time", trace: "trace", compare: "difference" }[name];
