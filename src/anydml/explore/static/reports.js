@@ -31,7 +31,7 @@ export class Reports {
     const { head, body, whole } = this.part(name);
     head.textContent = "could not be done";
     body.replaceChildren(el("p", { class: "state refused" }, text));
-    whole.open = true;
+    this.open(whole);
   }
 
   done(name, result, isAsked) {
@@ -39,7 +39,14 @@ export class Reports {
     head.textContent = result.says;
     const told = { check: () => this.judged(result), compare: () => this.compared(result) }[name] ?? (() => this.heaviest(result));
     body.replaceChildren(el("p", {}, result.says), ...told());
-    if (isAsked) whole.open = true;
+    if (isAsked) this.open(whole);
+  }
+
+  // The newest stands first, in sight.
+  open(whole) {
+    whole.open = true;
+    this.root.prepend(whole);
+    this.root.parentElement.scrollTop = 0;
   }
 
   // Nodes that do not simply run, counted by type: a click searches for them.
