@@ -65,8 +65,15 @@ export class Shades {
     } else {
       const told = { time: milliseconds, trace: milliseconds, bytes, difference: (value) => String(Number(value.toPrecision(3))) }[this.mode], { ramp } = this;
       const bar = el("i", { class: "ramp", style: `background:linear-gradient(90deg,${ramp[0]},${mix(ramp[0], ramp[1], 0.5)} 25%,${ramp[1]})` });
-      this.legend.replaceChildren(el("span", {}, `${MODES[this.mode]} 0`), bar, el("span", {}, told(this.most)));
+      this.legend.replaceChildren(el("span", {}, `${this.title()} 0`), bar, el("span", {}, told(this.most)));
     }
+  }
+
+  // What the figures are of: where a pass does the work of several nodes, each of them has the pass's whole figure.
+  title() {
+    const { profile, passes } = this.view.done, isOwn = this.mode === "time" || this.mode === "bytes";
+    const isShared = isOwn && (profile ?? passes)?.passes.some((one) => one.nodes.length > 1 && !one.once);
+    return isShared ? `${MODES[this.mode]} of the node's pass` : MODES[this.mode];
   }
 
   // A colour for each box where it is a spot: of a figure its fill, or else its edge, which is stronger.
