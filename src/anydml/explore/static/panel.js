@@ -44,7 +44,9 @@ export class Panel {
     const around = (node) => [...(node.in ?? []), ...(node.out ?? [])].map((slot) => slot[1]).join("\n").toLowerCase();
     const found = nodes.map((_, k) => k).filter((k) => words.every((word) => own(nodes[k]).includes(word) || around(nodes[k]).includes(word)));
     const isOwn = (k) => words.every((word) => own(nodes[k]).includes(word));
-    return [...found.filter(isOwn), ...found.filter((k) => !isOwn(k))]; // those that only read or write it come last
+    const kind = words.join(" "), isKind = (k) => [nodes[k].kind, nodes[k].kind.split(".").at(-1)].some((one) => one.toLowerCase() === kind);
+    const rank = (k) => (isKind(k) ? 0 : isOwn(k) ? 1 : 2); // those of the very type come first, and those that only read or write it last
+    return found.sort((a, b) => rank(a) - rank(b) || a - b);
   }
 
   list() {
