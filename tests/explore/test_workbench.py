@@ -154,11 +154,17 @@ def test_open_sizes_have_a_form_and_a_failed_job_blocks_nothing(bench: Workbench
     assert bench.tab.run(f"{VIEW}.status.scrollWidth <= {VIEW}.status.clientWidth")
     assert bench.tab.run(f"{VIEW}.status.scrollHeight <= {VIEW}.status.clientHeight")
     bench.tab.run(f"{VIEW}.choose(null)")
+    heads = "[...document.querySelectorAll('.reports summary b')].map(one => one.textContent)"
+    assert bench.tab.run(heads) == ["Passes", "Check"]  # the newest first
     bench.tab.run("document.querySelector('.sizes').open = true")
     bench.keep("a failed job and the form of sizes")
-    bench.tab.type(".sizes input[name=w]", "x")
-    bench.tab.run("document.querySelector('.sizes button').click()")
-    assert bench.tab.run("document.querySelector('.sizes .fault').textContent") == "w must be a whole number; got x"
+    for wrong in ("x", "-1", "99999999999"):
+        bench.tab.type(".sizes input[name=w]", wrong)
+        bench.tab.run("document.querySelector('.sizes button').click()")
+        told = bench.tab.run("document.querySelector('.sizes .fault').textContent")
+        assert told == f"w must be a whole number from 0 to 4294967295; got {wrong}"
+        assert bench.tab.run("document.querySelector('.sizes [aria-invalid=true]').name") == "w"
+        assert bench.tab.run("document.querySelector('.sizes').open")
     bench.tab.type(".sizes input[name=w]", "91")
     bench.tab.type(".sizes input[name=h]", "91")
     bench.tab.run("document.querySelector('.sizes button').click()")
@@ -199,7 +205,26 @@ def test_a_profile_of_onnx_runtimes_lies_over_the_graph(bench: Workbench, tmp_pa
     values = f"{VIEW}.graph.scene.boxes.map(one => {VIEW}.shades.value({VIEW}.shades.members(one.item)))"
     named = f"{VIEW}.graph.scene.boxes.map(one => one.name)"
     assert dict(zip(bench.tab.run(named), bench.tab.run(values), strict=True))["mix"] == pytest.approx(0.06)
-    assert "ONNX Runtime's time 0" in bench.tab.run(f"{VIEW}.shades.legend.textContent")
+    legend = f"{VIEW}.shades.legend.textContent"
+    assert "ONNX Runtime's time 0" in bench.tab.run(legend)
+    for nodes, told in ((["0.1"], "time 0"), (["0.1", "0.2"], "time of the node's pass 0")):
+        passes = json.dumps({"passes": [{"nodes": nodes, "ms": 1}], "ms": 1, "says": ""})
+        bench.tab.run(f"{VIEW}.finish('profile', {passes}, false)")
+        assert bench.tab.run(legend).startswith(told)
+
+
+def test_a_search_finds_nodes_of_the_very_type_first(bench: Workbench, tmp_path: Path) -> None:
+    from onnx import TensorProto, helper
+
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    kinds = {"LeakyRelu": "first", "Neg": "relu", "Relu": "last"}
+    names = ["x", "a", "b", "y"]
+    nodes = [
+        helper.make_node(kind, [names[k]], [names[k + 1]], name=name) for k, (kind, name) in enumerate(kinds.items())
+    ]
+    bench.begin(saved(tmp_path / "kinds.onnx", nodes, [x], [y], {}))
+    found = bench.tab.run(f"{VIEW}.panel.matches('ReLU').map(k => {VIEW}.graph.nodes[k].kind)")
+    assert found == ["Relu", "LeakyRelu", "Neg"]
 
 
 def test_one_model_stands_beside_an_invitation(bench: Workbench, tmp_path: Path) -> None:

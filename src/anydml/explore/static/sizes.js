@@ -1,6 +1,8 @@
 // A form for the open sizes of a model, and for inputs of few elements: what is left empty is assumed, and stands there in grey.
 import { el } from "./elements.js";
 
+const MOST = 2 ** 32 - 1; // a size of DirectML has 32 bits
+
 export function sizesForm(sizes, apply) {
   const summary = el("span", {}), told = el("p", { class: "fault", role: "status" });
   const inputs = sizes.map(({ name, where, value, is_value: isValue }) => {
@@ -13,8 +15,11 @@ export function sizesForm(sizes, apply) {
   const root = el("details", { class: "report sizes" }, el("summary", {}, el("b", {}, inputs.some((one) => one.isValue) ? "Sizes and values" : "Sizes"), " ", summary), el("div", { class: "body" }, form));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const wrong = inputs.find(({ input, isValue }) => !isValue && input.value.trim() && !/^\d{1,18}$/.test(input.value.trim()));
-    told.textContent = wrong ? `${wrong.name} must be a whole number; got ${wrong.input.value.trim().slice(0, 30)}` : "";
+    const isSize = (text) => /^\d{1,15}$/.test(text) && Number(text) <= MOST;
+    const isWrong = ({ input, isValue }) => !isValue && input.value.trim() && !isSize(input.value.trim());
+    for (const one of inputs) one.input.setAttribute("aria-invalid", String(Boolean(isWrong(one))));
+    const wrong = inputs.find(isWrong);
+    told.textContent = wrong ? `${wrong.name} must be a whole number from 0 to ${MOST}; got ${wrong.input.value.trim().slice(0, 30)}` : "";
     if (wrong) return wrong.input.focus();
     button.disabled = true;
     try {
