@@ -169,6 +169,6 @@ def test_what_a_model_asks_for_and_is_not_built_says_where_to_look(tmp_path: Pat
     assert result.exit_code == 3
     assert "Reluu is not supported; did you mean Relu? `anydml support --onnx` lists the" in result.output
     assert program("check", "--concise", path).output.splitlines() == [
-        f"{path}: node of 'y' (Reluu): Reluu is not supported",
+        f"{path}: E204 node of 'y' (Reluu): ONNX has no node type Reluu at opset 17; did you mean Relu?",
         f"{path}: 1 of 1 nodes cannot run at level 6_4: 1 Reluu",
     ]

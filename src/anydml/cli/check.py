@@ -26,7 +26,16 @@ from anydml.core.enums import FeatureLevel
 from anydml.core.errors import MISSING as NOT_HERE
 from anydml.core.errors import UNUSABLE, DmlError, Fault, UnsupportedError
 from anydml.dxdispatch import Finding, ModelReport, as_sarif, check_file
-from anydml.dxdispatch.findings import DESCRIPTION, FILE, HOSTED, ON_CPU, UNDETERMINED, UNSUPPORTED
+from anydml.dxdispatch.findings import (
+    DESCRIPTION,
+    FILE,
+    HOST_ONLY,
+    HOSTED,
+    NODE_TYPE,
+    ON_CPU,
+    UNDETERMINED,
+    UNSUPPORTED,
+)
 from anydml.dxdispatch.findings import LEVEL as AT_LEVEL
 
 if TYPE_CHECKING:
@@ -219,10 +228,10 @@ class CheckedOnnx:
 
     def only(self, rules: Rules) -> CheckedOnnx:
         """The same with the findings that are asked for: what is ignored of a node is a note of it."""
-        faults = tuple(error for error in self.report.faults if rules.takes(_kind_of(error)))
+        faults = tuple(error for error in self.report.faults if rules.takes(_kind_of(error, self.report)))
         nodes = tuple(
-            replace(node, error=None, note=f"{_kind_of(node.error).code} is ignored: {node.error}")
-            if node.error is not None and not rules.takes(_kind_of(node.error))
+            replace(node, error=None, note=f"{_kind_of(node.error, self.report).code} is ignored: {node.error}")
+            if node.error is not None and not rules.takes(_kind_of(node.error, self.report))
             else node
             for node in self.report.nodes
         )
@@ -268,14 +277,14 @@ class CheckedOnnx:
 
         report = self.report
         for fault in report.faults:
-            say(_in_file(fault, report.file) if concise else str(fault), "red")
+            say(_in_file(fault, report) if concise else str(fault), "red")
         if details:
             for node in report.nodes:
                 say(_node_line(node), "red" if node.error else "")
         elif concise:
             for node in report.nodes:
                 if node.error is not None:
-                    say(_in_file(node.error, report.file), "red")
+                    say(_in_file(node.error, report), "red")
         else:
             for kind in dict.fromkeys(node.kind for node in report.nodes):
                 _show_kind(kind, [node for node in report.nodes if node.kind == kind], say)
@@ -317,17 +326,18 @@ class CheckedOnnx:
             say(f"{count(len(left), 'remark')} {ON_CPU.code}, an error as --remarks-as-errors has it", "red")
 
 
-def _in_file(error: DmlError, file: str) -> str:
+def _in_file(error: DmlError, report: Report) -> str:
     """An error as one line, with the file's name in front."""
     text = " ".join(str(error).split())
-    return f"{file}: {_kind_of(error).code} {text.removeprefix(f'{file}: ')}"
+    file = report.file
+    return f"{file}: {_kind_of(error, report).code} {text.removeprefix(f'{file}: ')}"
 
 
 def _findings(report: Report) -> list[Finding]:
     """The faults of a model and of its nodes; then what is remarked."""
     errors: list[DmlError] = [*report.faults, *(node.error for node in report.nodes if node.error)]
     found = [
-        Finding(_kind(error, fault.level), replace(fault, subject=error.subject))
+        Finding(_kind(error, fault.level, report), replace(fault, subject=error.subject))
         for error in errors
         for fault in error.faults
     ]
@@ -336,11 +346,13 @@ def _findings(report: Report) -> list[Finding]:
     return [*found, *(Finding(HOSTED, each) for each in hosted), *(Finding(UNDETERMINED, each) for each in doubts)]
 
 
-def _kind_of(error: DmlError) -> Kind:
-    return _kind(error, error.faults[0].level)
+def _kind_of(error: DmlError, report: Report) -> Kind:
+    return _kind(error, error.faults[0].level, report)
 
 
-def _kind(error: DmlError, level: FeatureLevel | None) -> Kind:
+def _kind(error: DmlError, level: FeatureLevel | None, report: Report) -> Kind:
+    if error in report.blames:
+        return next(kind for kind in (HOST_ONLY, NODE_TYPE) if kind.name == report.blames[error])
     if isinstance(error, UnsupportedError):
         return UNSUPPORTED
     return DESCRIPTION if level is None else AT_LEVEL

@@ -28,6 +28,10 @@ class Kind:
 FILE = Kind("E101", "file", UNUSABLE, "The model, or a file that it names, cannot be used")
 DESCRIPTION = Kind("E201", "description", FAULT, "A field of an operator's description breaks a rule")
 LEVEL = Kind("E202", "feature-level", FAULT, "A description needs a higher feature level")
+HOST_ONLY = Kind(
+    "E203", "host-only", FAULT, "DirectML has no operator or type for a node, and --strict refuses the host"
+)
+NODE_TYPE = Kind("E204", "node-type", FAULT, "ONNX has no such node type")
 BINDING = Kind("E301", "binding", FAULT, "A resource does not fit the tensor that it is bound to")
 NAME = Kind("E302", "name", FAULT, "A name stands for nothing in the model")
 COMMAND = Kind("E303", "command", FAULT, "A command asks for what a resource does not give")
@@ -37,7 +41,22 @@ REMARK = Kind("R101", "remark", 0, "Worth knowing, though nothing is wrong")
 HOSTED = Kind("R201", "host", 0, "A node of an ONNX model runs on the host: DirectML has no operator or type for it")
 UNDETERMINED = Kind("R202", "undetermined", 0, "No sizes were found with which an ONNX model's nodes fit together")
 ON_CPU = Kind("R203", "provider", 0, "A node stays on the CPU with ONNX Runtime's provider that --provider names")
-KINDS = (FILE, DESCRIPTION, LEVEL, BINDING, NAME, COMMAND, INDEX, UNSUPPORTED, REMARK, HOSTED, UNDETERMINED, ON_CPU)
+KINDS = (
+    FILE,
+    DESCRIPTION,
+    LEVEL,
+    HOST_ONLY,
+    NODE_TYPE,
+    BINDING,
+    NAME,
+    COMMAND,
+    INDEX,
+    UNSUPPORTED,
+    REMARK,
+    HOSTED,
+    UNDETERMINED,
+    ON_CPU,
+)
 
 MOST_FAULTS, MOST_REMARKS = 1000, 200
 """The most that are kept of each: one takes a hundred times the memory of the text that it is about."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.arrays.view import describe
 from anydml.core.display import Shown, Table, counted
+from anydml.core.enum_parsing import suggest
 from anydml.core.enums import DataType, FeatureLevel
 from anydml.core.errors import (
     FAULT,
@@ -28,6 +29,7 @@ from anydml.onnx.checks import TensorInfo, check_names, element_of, ends_table, 
 from anydml.onnx.checks import describe as describe_output
 from anydml.onnx.example_sizes import Examples, find_example, refuse_doubtful
 from anydml.onnx.lower.refusals import Why
+from anydml.onnx.lower.registry import lowered_kinds
 from anydml.onnx.lower.trace import trace_all
 from anydml.onnx.partition.control_flow import told
 from anydml.onnx.partition.partitioned_model import hosts
@@ -72,6 +74,31 @@ def lowest_level(desc: OperatorDesc) -> FeatureLevel | None:
         ):
             return level
     return None
+
+
+# Faults that DirectML has no part in
+
+
+HOST_ONLY, NODE_TYPE = "host-only", "node-type"
+"""DirectML has no operator or type for a node, which is kept from the host; ONNX has no such type of nodes."""
+
+
+def _own_fault(error: DmlError | None, record: Record, source: Source, blames: dict[DmlError, str]) -> DmlError | None:
+    """A refusal as the model's fault, where nothing that could be built here would take the node."""
+    node, refusal = record.node, record.refusal
+    if error is None or refusal is None or refusal.why is not Why.DEVICE or not isinstance(error, UnsupportedError):
+        return error
+    if hosts(source)(node):
+        found = ModelError(error.subject, error.faults)
+        blames[found] = HOST_ONLY
+        return found
+    if node.domain or node.kind in lowered_kinds():
+        return error
+    hint = suggest(node.kind, lowered_kinds())
+    rule = f"ONNX has no node type {printable(node.kind)} at opset {source.opset}"
+    found = ModelError(error.subject, Fault(field=node.op_type, rule=rule, way_out=hint))
+    blames[found] = NODE_TYPE
+    return found
 
 
 # Reports
@@ -138,6 +165,8 @@ class Report(Shown):
     """That none of the sizes tried fits, and what to give: whether the model is at fault is undetermined."""
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The inputs' shapes that it was checked with."""
+    blames: Mapping[DmlError, str] = field(default_factory=dict)
+    """Of errors that nothing built here would mend, why: HOST_ONLY or NODE_TYPE."""
 
     def __bool__(self) -> bool:
         return not self.status
@@ -252,7 +281,12 @@ def _check(
     check_names(source)
     infos, faults = _read_infos(source)
     takes = hosts(source, is_strict=is_strict)
-    faults = [fault for fault in faults if not is_host_type(fault.value, is_strict=is_strict)]
+    faults = [
+        ModelError(fault.subject, fault.faults) if is_host_type(fault.value) else fault
+        for fault in faults
+        if not is_host_type(fault.value, is_strict=is_strict)
+    ]
+    blames: dict[DmlError, str] = {fault: HOST_ONLY for fault in faults if is_host_type(fault.value)}
     arrays = _take_values(source, infos, values)
     device = Device("reference")
     small = {name: array for name, array in arrays.items() if refuse_large(name, array.shape) is None}
@@ -273,7 +307,7 @@ def _check(
             doubtful=example.doubtful,
             earlier=earlier,
         )
-        judged.append(replace(one, makes=record.makes))
+        judged.append(replace(one, error=_own_fault(one.error, record, source, blames), makes=record.makes))
         if fate := _fate(one, record, example.doubtful, earlier):
             fates |= dict.fromkeys(record.node.makes, fate)
     nodes = tuple(judged)
@@ -282,7 +316,7 @@ def _check(
     outputs = {name: _output(name, value, source) for name, value in found.outputs.items()}
     known = {name: info for name, info in outputs.items() if info is not None}
     doubt = refuse_doubtful(source.name, example) if example.doubtful else None
-    return Report(source.name, level, nodes, tuple(faults), example.assumed, infos, known, doubt, bound)
+    return Report(source.name, level, nodes, tuple(faults), example.assumed, infos, known, doubt, bound, blames)
 
 
 def _output(name: str, value: Value | None, source: Source) -> TensorInfo | None:
