@@ -76,7 +76,7 @@ def test_a_node_without_a_kernel_stays_and_its_tensors_are_copied(tmp_path: Path
     found = of(nodes, {"x": (FLOAT, [4, 3, 3])}, FLOAT, tmp_path, 13)
     assert left(found) == {"lacks": "no kernel"}
     assert [(copy.name, copy.to_gpu) for copy in found.copies] == [("a", False), ("b", True)]
-    assert "DirectML has no kernel for Det" in str(found)
+    assert "ONNX Runtime's DirectML provider has no kernel for Det" in str(found)
     assert "1 tensor copied to the GPU: 'b' for node 'after' (Exp)" in str(found)
 
 

@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     from anydml.onnx.read import Given, Source
 
 PROVIDERS = {"cuda": "CUDA", "dml": "DirectML", "webgpu": "WebGPU"}
+
+
+def _who(provider: str) -> str:
+    """The provider, and not what it is named after: DirectML has operators for which its provider has no kernel."""
+    return f"ONNX Runtime's {PROVIDERS[provider]} provider"
+
+
 _UNPUBLISHED = ("float32", "float16", "int32", "uint32", "bool", "uint8")
 """What WebGPU's kernels take, whose types no table has."""
 _SMALL = 100
@@ -174,9 +181,11 @@ class _Search:
 
     def kernel(self, node: Node) -> _Kernel | Why:
         """The kernel that takes a node, or why there is none."""
-        name, kernels = PROVIDERS[self.provider], _kernels(self.provider, node.kind)
+        kernels = _kernels(self.provider, node.kind)
         if not kernels:
-            return Why("no kernel", f"{name} has no kernel for {node.kind}", "express it by other node types")
+            return Why(
+                "no kernel", f"{_who(self.provider)} has no kernel for {node.kind}", "express it by other node types"
+            )
         since = self._since(node.kind)
         fitting = [kernel for kernel in kernels if kernel.takes(since)]
         if not fitting:
@@ -189,7 +198,7 @@ class _Search:
 
     def _of_opset(self, kind: str, since: int, kernels: Sequence[_Kernel]) -> Why:
         last = max((one.first if one.last is None else one.last) for one in kernels)
-        text = f"{PROVIDERS[self.provider]} has kernels for {kind} up to its opset {last}, and the model's is {since}"
+        text = f"{_who(self.provider)} has kernels for {kind} up to its opset {last}, and the model's is {since}"
         if since < min(one.first for one in kernels):
             text = text.replace(f"up to its opset {last}", f"from opset {kernels[0].first} on")
             return Why("opset", text, "export the model with a newer opset")
@@ -212,7 +221,7 @@ class _Search:
                     taken = (*_UNPUBLISHED, "int64") if kernel.cpu_out or node.kind in _VIEWS else _UNPUBLISHED
                 if found is not None and taken and found not in taken and place not in read_on_cpu:
                     listed = ", ".join(taken)
-                    text = f"{PROVIDERS[self.provider]}'s {node.kind} takes {listed}, and no {found}"
+                    text = f"{_who(self.provider)}'s {node.kind} takes {listed}, and no {found}"
                     return Why("data type", text, _cast(found, taken))
         return None
 
