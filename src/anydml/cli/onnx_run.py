@@ -101,7 +101,10 @@ def _show_run(model: Any, outputs: Mapping[str, Any], samples: Samples, loaded: 
     first = samples.milliseconds[0]
     click.echo(f"Load: {loaded:.4f} ms, compile: {model.compile_seconds * 1000:.4f} ms, first run: {first:.4f} ms")
     count = len(samples.milliseconds)
-    click.echo(f"Run: {count} iterations, {hot.median:.4f} ms median, {hot.least:.4f} ms min (CPU)")
+    if count == 1:
+        click.echo(f"Run: {first:.4f} ms, the first run (CPU); --dispatch_iterations N for a median")
+    else:
+        click.echo(f"Run: {count} iterations, {hot.median:.4f} ms median, {hot.least:.4f} ms min (CPU)")
     told = "" if grown is None else f"; the process took {word_bytes(grown)} more"
     click.echo(f"Memory: {model.memory} planned{told}")
     for name, values in outputs.items():
