@@ -172,6 +172,8 @@ def test_types_that_directml_lacks(tmp_path: Path) -> None:
     result = program("check", double, "--strict", "--concise")
     assert result.exit_code == 1
     assert "E203 node of 'y' (Relu): " in result.output
+    hosted = program("check", double)
+    assert f"{double}: 0 nodes by DirectML's operators, and 1 on the host" in hosted.output
 
 
 def test_json(crop: Path) -> None:

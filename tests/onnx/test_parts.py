@@ -161,6 +161,9 @@ def test_what_nobody_knows_is_refused_and_what_is_known_is_told(tmp_path: Any) -
     assert f"on the host, which reads {BOXES.nbytes + SCORES.nbytes + 12} bytes" in report.nodes[1].note
     told = CliRunner().invoke(app, ["check", str(path)], env={"COLUMNS": "300"}).output
     assert "1 of 6 nodes run on the host: 1 NonMaxSuppression; DirectML has no operator" in told
+    assert "2 nodes by DirectML's operators, from 1_0 on" in told
+    assert "and 1 on the host" in told
+    assert "which run" not in told
     for command in ("run", "check", "explain"):
         refused = CliRunner().invoke(app, [command, str(path), "--strict", "--shape", "b=1,3,4", "--shape", "s=1,1,3"])
         assert refused.exit_code == (1 if command == "check" else 3), command

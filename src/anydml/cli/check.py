@@ -392,6 +392,10 @@ def _show_verdict(report: Report, say: Say, *, concise: bool) -> None:
     else:
         counted = "1 node, which runs" if total == 1 else f"{total} nodes, which run"
         told = f"{report.file}: {counted} at feature level {level}, and from {report.lowest_level} on"
+        if hosted := report.hosted.total():
+            own = total - hosted - report.unknown
+            since = f", from {report.lowest_level} on" if own else ""
+            told = f"{report.file}: {count(own, 'node')} by DirectML's operators{since}, and {hosted} on the host"
         unknown = f", as far as is known: {_count(report.unknown)} known at a run alone" if report.unknown else ""
         say(f"{told}{unknown}", "yellow" if unknown else "")
 
