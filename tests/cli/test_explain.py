@@ -65,6 +65,7 @@ def test_every_operator_has_help_with_an_example_that_runs(cls: type[dml.Operato
     text = printed(f"{cls.type.name.lower()} --help")
     assert not re.search(r"[^s]' ", text), "one thing owns with 's"
     example = text.split("Example:\n")[1].splitlines()[0].strip()
+    assert all(word.startswith('"') for word in example.split() if "[" in word)  # a pattern of file names, unquoted
     assert example.startswith("anydml explain ")
     assert cls.type.name in printed(example.removeprefix("anydml explain "))
     names = {name for option in options_of(cls) for name in option.opts}

@@ -205,7 +205,8 @@ _EXAMPLES = {
 def example_of(cls: type[OperatorDesc]) -> str:
     """Options that say enough: an example's own, or sizes, and a number for each attribute that must be given."""
     if (found := _EXAMPLES.get(cls.type.name.lower())) is not None:
-        return found
+        # Brackets are a pattern of file names for shells, and an error of zsh where no file has one.
+        return " ".join(f'"{word}"' if "[" in word else word for word in shlex.split(found))
     needed = [option for option in options_of(cls) if option.required]
     several = [name for name, kind in cls.field_types().items() if kind is FIELD_TYPES[PerDimension]]
     usual = {**dict.fromkeys(several, "1,1"), "axes": "1"}
