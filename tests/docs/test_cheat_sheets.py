@@ -107,3 +107,9 @@ def test_the_search_leaves_the_changelog_out() -> None:
     head, _, text = hooks.changelog().removeprefix("---\n").partition("---\n")
     assert "search:\n  exclude: true" in head
     assert text.startswith("# ")
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "coming_from").glob("*.md")), ids=lambda page: page.stem)
+def test_a_table_of_the_site_alone_is_told_where_it_is_not(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert text.count("<!-- table: ") == text.count("(The table is made when the site is built, by `make docs`")
