@@ -153,7 +153,7 @@ def feed(proto: Any) -> dict[str, Any]:
         ("numbers", "3\nnode 'n' (Reshape): shape must have at most 64 dimensions, NumPy's most; got 1048576\n"),
         ("unused", "0\n(2,)\n"),
         ("entries", "model: the graph must have at most 100000 nodes; got 524289\n" * 2),
-        ("names", f"3\n{LARGE}; got 512 MiB of nodes, names and attributes; {MORE}\n"),
+        ("names", f"1\n{LARGE}; got 512 MiB of nodes, names and attributes; {MORE}\n"),
         (
             "attributes",
             "model: the model must have at most 2^22 = 4194304 entries, those of its nodes included; got more\n" * 2,
