@@ -21,8 +21,8 @@ from anydml.onnx.arguments import hold
 from anydml.onnx.library import run_onnxruntime
 from anydml.onnx.model import load
 from anydml.onnx.read import read_model
-from anydml.onnx.tools.double import run_in_double
 from anydml.onnx.tools.extract import cut, needed, self_contained
+from anydml.onnx.tools.float64_reference import run_in_float64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -411,7 +411,7 @@ class _Court:
     def _ask(self, names: list[str]) -> None:
         if names and self._asked < _MOST_JUDGED:
             self._asked += 1
-            found = run_in_double(self.whole, self.inputs, names) or {}
+            found = run_in_float64(self.whole, self.inputs, names) or {}
             self._known |= {name: found.get(name) for name in names}
 
 

@@ -27,7 +27,7 @@ _TYPES = ("to", "dtype")
 """Attributes that say what type a node makes."""
 
 
-def run_in_double(model: Model, inputs: Mapping[str, Any], names: Sequence[str]) -> dict[str, Array] | None:
+def run_in_float64(model: Model, inputs: Mapping[str, Any], names: Sequence[str]) -> dict[str, Array] | None:
     """These results; None where the evaluator lacks a node type, or something else stops it."""
     part = cut(model, needed(model.graph.node, names), list(names), {})
     given = {info.name: _widened(np.asarray(inputs[info.name])) for info in part.graph.input if info.name in inputs}
