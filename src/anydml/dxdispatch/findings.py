@@ -36,7 +36,12 @@ BINDING = Kind("E301", "binding", FAULT, "A resource does not fit the tensor tha
 NAME = Kind("E302", "name", FAULT, "A name stands for nothing in the model")
 COMMAND = Kind("E303", "command", FAULT, "A command asks for what a resource does not give")
 INDEX = Kind("E304", "index", FAULT, "An index lies outside its dimension")
-UNSUPPORTED = Kind("E401", "unsupported", MISSING, "Not built in this version: an operator of DirectML, or a node type of another domain")
+UNSUPPORTED = Kind(
+    "E401",
+    "unsupported",
+    MISSING,
+    "Not built in this version: an operator of DirectML, or a node type of another domain",
+)
 REMARK = Kind("R101", "remark", 0, "Worth knowing, though nothing is wrong")
 HOSTED = Kind("R201", "host", 0, "A node of an ONNX model runs on the host: DirectML has no operator or type for it")
 UNDETERMINED = Kind("R202", "undetermined", 0, "No sizes were found with which an ONNX model's nodes fit together")
