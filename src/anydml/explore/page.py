@@ -70,9 +70,14 @@ def colours() -> str:
 
 
 def joined(*names: str) -> str:
-    """Modules as one, for a page that may load nothing: what they import of one another is in it."""
-    whole = "\n".join(read(name) for name in names)
-    return re.sub(r"^export (?=\w)", "", re.sub(r'^import .* from "\./.*";\n', "", whole, flags=re.M), flags=re.M)
+    """Modules as one, for a page that may load nothing: a scope for each, out of which only what it exports is seen."""
+    return "\n".join(_scope(read(name)) for name in names)
+
+
+def _scope(module: str) -> str:
+    exported = ", ".join(re.findall(r"^export (?:async )?(?:function|class|const) (\w+)", module, flags=re.M))
+    text = re.sub(r"^export (?=\w)", "", re.sub(r'^import .* from "\./.*";\n', "", module, flags=re.M), flags=re.M)
+    return f"const {{ {exported} }} = (() => {{\n{text}return {{ {exported} }};\n}})();" if exported else f"{{\n{text}}}"
 
 
 _MODEL = (
