@@ -106,7 +106,8 @@ def test_a_check_goes_on_to_the_end() -> None:
     found = dml.onnx.check(proto, shapes={"n": 3}, strict=True)
     crop, unique, lost, shaped, flat, y = found.nodes
     assert crop.operators == ("SLICE",)
-    assert isinstance(unique.error, dml.ModelError) and found.blames[unique.error] == "host-only"
+    assert isinstance(unique.error, dml.ModelError)
+    assert found.blames[unique.error] == "host-only"
     assert "Unique is not supported" in str(unique.error)
     assert (lost.error, lost.note) == (None, "skipped: depends on a node that failed above")
     assert shaped.note == "known at a run: depends on the values of 't'"
