@@ -1,9 +1,11 @@
-"""Language models of made-up weights against ONNX Runtime and GenAI: `python -m benchmarks.language`.
+"""Language models of made-up weights against ONNX Runtime, GenAI and llama.cpp: `python -m benchmarks.language`.
 
 Each contestant has a process of its own, and all take turns: in a round each takes in a prompt, later decodes so many
-tokens, so that each step is of a length that was not there before. Of times the medians over the rounds, half of what lies between their quartiles as the spread; peak memory
-is that of the process. `session` is ONNX Runtime's interface with caches that are bound and written in place,
-`generator` GenAI's. A step's share of reading is the time in which a sum reads as many bytes as the step has weights.
+tokens, so that each step is of a length that was not there before. Of times the medians over the rounds, half of what
+lies between their quartiles as the spread; peak memory is that of the process. `session` is ONNX Runtime's interface with
+caches that are bound and written in place, `generator` GenAI's; llama.cpp has the same weights in a GGUF file, blocks of 4
+bits as Q4_0, and a cache of FLOAT16. A step's share of reading is the time in which a sum reads as many bytes as the step
+has weights.
 """
 
 from __future__ import annotations
@@ -35,18 +37,24 @@ CONTESTANTS = {
     "ONNX Runtime session": ("session", "onnxruntime"),
     "anydml generator": ("generator", "anydml.genai"),
     "GenAI generator": ("generator", "onnxruntime_genai"),
+    "llama.cpp": ("llama", "llama_cpp"),
     "a sum": ("reader", "anydml"),
 }
 """The class below, and what it imports."""
 OURS = "anydml session", "anydml generator", "a sum"
-PEERS = {"session": ("ort", "ONNX Runtime session"), "generator": ("genai", "GenAI generator")}
+PEERS = {
+    "ONNX Runtime session": ("ort", "anydml session"),
+    "GenAI generator": ("genai", "anydml generator"),
+    "llama.cpp": ("llama", "anydml generator"),
+}
+"""What `--peers` calls each, and which of ours it is held against."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print a table for each model and number of threads."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.language", description=__doc__)
     parser.add_argument(
-        "--peers", default="ort,genai", help="of ort and genai, with commas; those that are installed run"
+        "--peers", default="ort,genai,llama", help="of ort, genai and llama, with commas; those that are installed run"
     )
     parser.add_argument("--only", default="", help="models whose name has one of these in it, with semicolons")
     parser.add_argument("--threads", type=lambda text: [*map(int, text.split(","))], default=[2], help="with commas")
@@ -167,13 +175,13 @@ class Row:
             cells += f" {written(spread(self.prefill[name])):>10} {self._options.prompt / prefill:9.0f}"
             cells += f" {written(self.first[name]):>10} {written(self.another[name]):>10}"
             lines.append(f"{name:22} {cells} {self.peak[name] / 1e6:6.0f} MB")
-        for kind, (_, peer) in PEERS.items():
+        for peer, (_, own) in PEERS.items():
             if peer in self.decode:
                 ratios = [
-                    f"{what} {statistics.median(b / a for a, b in zip(times[f'anydml {kind}'], times[peer], strict=True)):.2f}"
+                    f"{what} {statistics.median(b / a for a, b in zip(times[own], times[peer], strict=True)):.2f}"
                     for what, times in (("decode", self.decode), ("prefill", self.prefill))
                 ]
-                memory = self.peak[f"anydml {kind}"] / self.peak[peer]
+                memory = self.peak[own] / self.peak[peer]
                 lines.append(f"{peer}'s time over ours: {', '.join(ratios)}; our memory over theirs {memory:.2f}")
         return "\n".join(lines) + "\n"
 
@@ -191,10 +199,8 @@ def spread(times: list[float]) -> float:
 
 
 def _is_asked(name: str, peers: str) -> bool:
-    for word, peer in PEERS.values():
-        if peer == name:
-            return word in peers.split(",") and importlib.util.find_spec(CONTESTANTS[name][1]) is not None
-    return False
+    word, _ = PEERS[name]
+    return word in peers.split(",") and importlib.util.find_spec(CONTESTANTS[name][1]) is not None
 
 
 class _Side:
@@ -351,6 +357,34 @@ class _Generator(_Contestant):
         return [self.timed(self.generator.generate_next_token) for _ in range(self.tokens)]
 
 
+class _Llama(_Contestant):
+    """llama.cpp by the calls that its Python package hands on."""
+
+    def load(self) -> None:
+        from benchmarks.gguf_file import write_gguf
+
+        path = self.folder / "model.gguf"
+        if not path.exists():
+            write_gguf(self.folder, path)
+        self.model = self.package.Llama(
+            str(path), n_ctx=self.room, n_batch=self.room, n_ubatch=512, n_threads=self.threads,
+            n_threads_batch=self.threads, verbose=False,
+        )  # fmt: skip
+
+    def _step(self, tokens: list[int]) -> None:
+        self.model.eval(tokens)
+        logits = self.package.llama_get_logits_ith(self.model.ctx, -1)
+        np.ctypeslib.as_array(logits, (self.config["vocab_size"],)).argmax()
+
+    def take(self, given: Any) -> float:
+        self.model.reset()
+        return self.timed(lambda: self._step(given[0].tolist()))
+
+    def decode(self) -> list[float]:
+        """Seconds of each token."""
+        return [self.timed(lambda: self._step([int(self.given[0, 0])])) for _ in range(self.tokens)]
+
+
 class _Reader(_Contestant):
     """How fast memory is read: a sum over numbers that no cache holds."""
 
@@ -370,7 +404,7 @@ class _Reader(_Contestant):
         return float(self.read_from.nbytes / least)
 
 
-_KINDS = {"session": _Session, "generator": _Generator, "reader": _Reader}
+_KINDS = {"session": _Session, "generator": _Generator, "llama": _Llama, "reader": _Reader}
 
 if __name__ == "__main__":
     raise SystemExit(main())
