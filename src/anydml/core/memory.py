@@ -134,6 +134,9 @@ has_fast_address = _fast_address(_probe) == _slow_address(_probe)
 """Whether the address of a NumPy array's first element is found in the array."""
 numpy_address = _fast_address if has_fast_address else _slow_address
 """The address of a NumPy array's first element; for arrays of that very type."""
+at_address = ctypes.c_char.from_address
+"""An object that has an address where arrays have theirs, for what takes no more than addresses from arrays."""
+has_fast_address = has_fast_address and _fast_address(at_address(numpy_address(_probe))) == numpy_address(_probe)
 
 
 class _Addresses:

@@ -77,7 +77,9 @@ def joined(*names: str) -> str:
 def _scope(module: str) -> str:
     exported = ", ".join(re.findall(r"^export (?:async )?(?:function|class|const) (\w+)", module, flags=re.M))
     text = re.sub(r"^export (?=\w)", "", re.sub(r'^import .* from "\./.*";\n', "", module, flags=re.M), flags=re.M)
-    return f"const {{ {exported} }} = (() => {{\n{text}return {{ {exported} }};\n}})();" if exported else f"{{\n{text}}}"
+    return (
+        f"const {{ {exported} }} = (() => {{\n{text}return {{ {exported} }};\n}})();" if exported else f"{{\n{text}}}"
+    )
 
 
 _MODEL = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import operator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -91,8 +92,8 @@ def compile_graph(module: Any, example_inputs: Sequence[Any], *, options: Mappin
     from torch._dynamo.backends.common import aot_autograd  # most of the time that `import torch_directml` would take
 
     compiler = aot_autograd(
-        fw_compiler=lambda graph, _: _boxed(Program(graph, read, ())),
-        inference_compiler=lambda graph, _: _boxed(Program(graph, read, _unchanged())),
+        fw_compiler=lambda graph, _: Program(graph, read, ()),
+        inference_compiler=lambda graph, _: Program(graph, read, _unchanged()),
         decompositions=decompositions(),
     )
     return compiler(module, example_inputs)
@@ -105,16 +106,6 @@ def _unchanged() -> tuple[int, ...]:
         return ()
     written = set(context.fw_metadata.mutated_inp_runtime_indices)
     return tuple(k for k in context.fw_metadata.static_input_indices if k not in written)
-
-
-def _boxed(program: Program) -> Callable[[list[Any]], Any]:
-    """A program as AOTAutograd calls it: with a list of arguments, which it may empty."""
-
-    def run(args: list[Any]) -> Any:
-        return program(args)
-
-    run._boxed_call = True  # type: ignore[attr-defined]  # noqa: SLF001 - by which AOTAutograd knows it
-    return run
 
 
 class _Frozen(NamedTuple):
@@ -141,17 +132,21 @@ class _Step(NamedTuple):
     drops: list[int]
 
 
-class _State(NamedTuple):
+@dataclass(slots=True)
+class _State:
     """What a call runs: a call that began with it ends with it, whatever is laid out anew meanwhile."""
 
     steps: list[_Step]
     frozen: _Frozen | None
+    direct: Any = None
+    """The only step as one native call; None until it is known whether there is one, False where there is none."""
 
 
 class Program:
     """An FX graph of ATen operators as parts, ours and PyTorch's by turns: planned when it is first called."""
 
     def __init__(self, module: Any, options: Options, static: Sequence[int]) -> None:
+        self._boxed_call = True  # AOTAutograd then gives a list of arguments, which may be emptied
         self._module, self._options = module, options
         self._static = static if options.freeze else ()
         self._placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
@@ -169,6 +164,12 @@ class Program:
 
     def __call__(self, args: list[Any]) -> list[Any]:
         """Run on arguments."""
+        state = self._state
+        if state is not None and state.direct and (state.frozen is None or state.frozen.holds(args)):
+            found: list[Any] | None = state.direct(args)
+            if found is not None:
+                args.clear()
+                return found
         values: list[Any] = list(args)
         args.clear()
         symbols = {}
@@ -184,6 +185,9 @@ class Program:
         for step in state.steps:
             given = [values[k] for k in step.reads]
             made = step.run(given, symbols) if step.is_ours else step.run(*given)
+            if state.direct is None:
+                is_only = len(state.steps) == 1 and step.is_ours and self._results == step.writes
+                state.direct = is_only and (step.run.direct_call(given, made, step.reads) or False)
             del given
             for k, one in zip(step.writes, made, strict=True):
                 values[k] = one

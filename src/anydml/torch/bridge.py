@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from anydml.core.errors import DescriptionError, Fault
+from anydml.core.memory import packed_strides
 from anydml.torch.lower.context import BITS, DATA_TYPES
 from anydml.torch.sizes import hint
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from anydml.core.enums import DataType
 
 
-_LOW = 1 << 40
+LOW = 1 << 40
 """Addresses below it are looked at closer: of views without memory, they are those of their offset."""
 HOSTS: dict[str, Any] = {}
 """By the type of a device whose memory is the host's: tensors of it as the host's, back, and its engine by number."""
@@ -69,6 +70,17 @@ class Layout:
         assert self.order is not None  # noqa: S101 - for type checkers: who asks has looked
         return tuple(self.order.index(k) for k in range(len(self.order)))
 
+    def holds(self, tensor: Any) -> bool:
+        """Whether a tensor lies so already: its memory is read as it is."""
+        if tensor.layout is not torch.strided:
+            return False
+        sizes, strides = tensor.shape, tensor.stride()
+        if self.strides is not None:
+            return bool(strides == self.strides)
+        order = range(len(sizes)) if self.order is None else self.order
+        packed = packed_strides([sizes[k] for k in order])
+        return all(strides[k] == stride for k, stride in zip(order, packed, strict=True) if sizes[k] != 1)
+
     def array(self, tensor: Any) -> Any:
         """A tensor's memory as an array: NumPy's, or on a GPU a tensor. One that lies otherwise is copied."""
         tensor = on_host(tensor)
@@ -87,7 +99,7 @@ class Layout:
             tensor = tensor.contiguous()
             if self.is_scalar:
                 tensor = tensor.reshape(1)
-        if tensor.data_ptr() < _LOW:
+        if tensor.data_ptr() < LOW:
             check_memory(tensor)
         tensor = as_stored(tensor)
         return tensor.numpy() if tensor.device.type == "cpu" else tensor

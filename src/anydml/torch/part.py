@@ -15,10 +15,10 @@ from anydml.arrays.shared import SharedData
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.errors import BindingError, DmlError, IndexRangeError
 from anydml.core.locks import make_lock
-from anydml.core.memory import HOST, packed_strides
+from anydml.core.memory import HOST, at_address, packed_strides
 from anydml.core.symbolic_sizes import Size, present
 from anydml.runtime.profiler_hook import WATCHER
-from anydml.torch.bridge import STORED, Layout, as_stored, on_host
+from anydml.torch.bridge import LOW, STORED, Layout, as_stored, on_host
 from anydml.torch.lower import LOWERINGS, bfloat16
 from anydml.torch.lower.context import BITS, DATA_TYPES, Context, Nothing, NotLoweredError, cast, dml, is_empty
 from anydml.torch.lower.empty import OF_NOTHING
@@ -260,40 +260,68 @@ class GraphPart:
         places = {number: place for place, number in enumerate(self._read)}
         compiled = built.graph.compile(built.outputs, disable_passes=self._disabled)
         self.graphs.append(compiled)
-        return _Runner(_Short.of(compiled) or compiled, [places[number] for number in built.order])
+        return _Runner(compiled, [places[number] for number in built.order])
 
+    def direct_call(self, given: Sequence[Any], made: Sequence[Any], places: Sequence[int]) -> Any:
+        """The same in one native call, after one with these tensors; None where there is none.
 
-class _Short:
-    """A graph of few steps on the host, called without a binding: a Linear layer's binding outlasts its run."""
-
-    def __init__(self, compiled: Any, series: Callable[..., Any], results: Sequence[tuple[Any, Any]]) -> None:
-        self._compiled, self._series, self._results = compiled, series, results
-        self._keys: list[Any] | None = None
-        """How arrays lie that a binding has looked at."""
-
-    @classmethod
-    def of(cls, compiled: Any) -> _Short | None:
-        """None where there is no such call, or where it needs scratch memory."""
-        if getattr(compiled, "memory", None) != HOST or compiled.temporary_size:
+        `places` are the numbers that the inputs have among the tensors of that call.
+        """
+        runner = self._by_sizes.get(())
+        if runner is None or self._nothing or any(one.device is not None for one in (*self._layouts, *self._results)):
             return None
-        several = compiled.results
-        if any(strides is not None and tuple(strides) != packed_strides(sizes) for _, sizes, strides in several):
-            return None
-        series = compiled.series()
-        if series is None:
-            return None
-        return cls(compiled, series, [(tuple(sizes), data_type.dtype) for data_type, sizes, _ in several])
+        read = [self._read[place] for place in runner.order]
+        inputs = [(places[k], self._layouts[k], given[k]) for k in read]
+        return _direct_call(runner.run, inputs, list(zip(self._results, made, strict=True)))
 
-    def __call__(self, *arrays: Any) -> Any:
-        keys = [(one.dtype, one.shape, one.strides) for one in arrays]
-        if keys != self._keys or WATCHER.get() is not None:
-            found = self._compiled(*arrays)
-            self._keys = keys
-            return found
-        made = [np.empty(sizes, dtype) for sizes, dtype in self._results]
-        if self._series(*arrays, *made) is not None:  # a fault, of which the binding tells
-            return self._compiled(*arrays)
-        return made if len(made) > 1 else made[0]
+
+def _direct_call(
+    compiled: Any, inputs: Sequence[tuple[int, Layout, Any]], results: Sequence[tuple[Layout, Any]]
+) -> Callable[[Sequence[Any]], list[Any] | None] | None:
+    """A graph of few steps on the host as one native call on tensors' addresses: no array is made, nothing is bound.
+
+    It takes the tensors of a call, of which `inputs` has the numbers, and those that came there before; None where one
+    lies otherwise. A call of a Linear layer outlasts its run: each Python function on the way takes a microsecond.
+    """
+    series = compiled.series() if getattr(compiled, "memory", None) == HOST else None
+    if series is None:
+        return None
+    if any(strides is not None and tuple(strides) != packed_strides(sizes) for _, sizes, strides in compiled.results):
+        return None
+    if not all(layout.holds(one) for _, layout, one in inputs):
+        return None
+    known = [(k, one.shape, one.stride(), one.dtype) for k, _, one in inputs]
+    made_as = [(tuple(one.shape), one.stride(), one.dtype) for _, one in results]
+    scratch, strided, watched = compiled.temporary_size, torch.strided, WATCHER.get
+    empty = getattr(torch._C._dynamo.guards, "_empty_strided_cpu", _empty_strided)  # noqa: SLF001 - PyTorch's name
+
+    def run(tensors: Sequence[Any]) -> list[Any] | None:
+        if watched() is not None:
+            return None
+        places = []
+        for k, shape, stride, dtype in known:
+            one = tensors[k]
+            if one.layout is not strided or one.stride() != stride or one.shape != shape or one.dtype is not dtype:
+                return None
+            if one.is_neg() or (address := one.data_ptr()) < LOW:
+                return None
+            places.append(at_address(address))
+        made = []
+        for shape, stride, dtype in made_as:
+            made.append(one := empty(shape, stride, dtype))
+            places.append(at_address(one.data_ptr()))
+        if scratch:
+            own = empty((scratch,), (1,), torch.uint8)
+            places.append(at_address(own.data_ptr()))
+        # None is what a command list without a fault gives; of others the binding tells.
+        return made if series(*places) is None else None
+
+    return run
+
+
+def _empty_strided(sizes: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> Any:
+    """A tensor of the host: what inductor calls for it takes a tenth of this."""
+    return torch.empty_strided(sizes, strides, dtype=dtype, device="cpu")
 
 
 def _mapped(function: Callable[[Any], Any], given: Any) -> Any:
