@@ -242,6 +242,9 @@ def _call(
         return [function(*args, **named) for function, (args, named) in zip(functions, several, strict=True)]
 
     called = torch.compile(work, backend=anydml.torch.compile_graph) if compiled else work
+    if compiled and not any(isinstance(one, torch.nn.Module) for one in functions):
+        with torch.set_grad_enabled(backward):
+            called([case.made()[1] for case in group])  # the next call may be short: one that binds nothing
     torch.manual_seed(seed)
     with torch.set_grad_enabled(backward):
         found = called(list(given))
