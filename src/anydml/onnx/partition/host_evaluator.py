@@ -4,9 +4,7 @@ The evaluator runs what ONNX Runtime does not have: a node type, a version of on
 where ONNX Runtime is not installed. What ONNX Runtime has and refuses is refused, as it is at fault or would not mean
 there what it means here. Who runs a node, and why the evaluator does, `explain` and the log say.
 
-NonMaxSuppression has a kernel of its own: for 80 classes of 2,100 boxes ONNX Runtime takes 5.1 ms. NonZero of few
-elements is NumPy's: a call of ONNX Runtime's takes 12 us. So is StringNormalizer: ONNX Runtime needs a locale for it,
-which containers lack.
+Some node types have kernels of their own, which come first.
 """
 
 from __future__ import annotations
@@ -24,7 +22,8 @@ from anydml.core.late_imports import import_alone
 from anydml.onnx.element_types import type_name
 from anydml.onnx.ir import Graph, Model, Node, ValueInfo, ValueType, make_node
 from anydml.onnx.library import load_onnxruntime, number_of_dtype
-from anydml.onnx.protobuf import Reader, array_of, model_message, own_domain
+from anydml.onnx.partition.host_kernels import find_kernel
+from anydml.onnx.protobuf import Reader, model_message, own_domain
 from anydml.onnx.signatures import type_fault
 
 if TYPE_CHECKING:
@@ -33,150 +32,6 @@ if TYPE_CHECKING:
     from anydml.onnx.ir import Tensor
 
     Array = np.ndarray[Any, Any]
-
-
-# NonZero of few elements and StringNormalizer, by NumPy
-
-
-_FEW = 2**14
-"""Elements up to which NumPy takes less time than ONNX Runtime."""
-
-
-def finder(model: Model) -> Callable[[Mapping[str, Any]], Array | None] | None:
-    """A function that runs a model of this node alone; None for others. It gives None for what is not its own."""
-    if [node.kind for node in model.graph.node] != ["NonZero"]:
-        return None
-    (name,) = model.graph.node[0].input
-
-    def run(given: Mapping[str, Any]) -> Array | None:
-        data = given.get(name)
-        if type(data) is not np.ndarray or not data.ndim or data.size > _FEW:
-            return None
-        return np.array(np.nonzero(data), np.int64)
-
-    return run
-
-
-def only_node(model: Model, kind: str) -> tuple[Node, dict[str, Array]] | None:
-    """The node of a model that has one of this type, and its constants as arrays; None for others."""
-    others = [node for node in model.graph.node if node.op_type != "Constant"]
-    if [node.kind for node in others] != [kind]:
-        return None
-    constants = {tensor.name: array_of(tensor) for tensor in model.graph.initializer}
-    for node in model.graph.node:
-        if node is not others[0] and (tensor := node.value("value")) is not None:
-            constants[node.output[0]] = array_of(tensor)
-    return others[0], constants
-
-
-def normalizer(model: Model) -> Callable[[Mapping[str, Any]], Array | None] | None:
-    """The same for a StringNormalizer, by Unicode's upper and lower case, which is that of English locales."""
-    if (found := only_node(model, "StringNormalizer")) is None:
-        return None
-    node, constants = found
-    texts = (node.value("case_change_action", b"NONE"), node.value("locale", b"en_US"))
-    action, locale = (text.decode(errors="replace") for text in texts)
-    is_exact, words = bool(node.value("is_case_sensitive", 0)), node.value("stopwords", ())
-    if action not in _CASES or not locale.startswith(("en_", "C.", "POSIX")):
-        return None
-    change = _CASES[action]
-    compare = _CASES["NONE" if is_exact else "UPPER" if action == "UPPER" else "LOWER"]
-    removed = {compare(bytes(word).decode(errors="replace")) for word in words}
-
-    def run(given: Mapping[str, Any]) -> Array | None:
-        data = {**constants, **given}.get(node.input[0])
-        if not isinstance(data, np.ndarray) or data.ndim not in (1, 2) or (data.ndim == 2 and len(data) != 1):
-            return None
-        left = [change(word) for word in map(str, data.reshape(-1)) if compare(word) not in removed]
-        return np.array(left or [""], object).reshape((1,) * (data.ndim - 1) + (-1,))
-
-    return run
-
-
-_CASES: dict[str, Callable[[str], str]] = {
-    "NONE": str,
-    # Letter by letter, as C's towlower: one whose other case is two letters stays as it is.
-    "LOWER": lambda word: "".join(low if len(low := letter.lower()) == 1 else letter for letter in word),
-    "UPPER": lambda word: "".join(up if len(up := letter.upper()) == 1 else letter for letter in word),
-}
-
-
-# NonMaxSuppression, by a kernel: networks of detection end with it
-
-
-_MOST = 2**26
-"""Scores, and places picked, at most."""
-
-
-def suppressor(model: Model) -> Callable[[Mapping[str, Any]], Array | None] | None:
-    """A function that runs a model of this node and constants; None for others.
-
-    It gives None for inputs that somebody else is to look at.
-    """
-    if (found := only_node(model, "NonMaxSuppression")) is None:
-        return None
-    node, constants = found
-    centred = node.value("center_point_box", 0)
-    if centred not in (0, 1):
-        return None
-
-    def run(given: Mapping[str, Any]) -> Array | None:
-        known = {**constants, **given}
-        inputs: list[Any] = [known.get(name) for name in node.input]
-        if any(name and value is None for name, value in zip(node.input, inputs, strict=True)):
-            return None
-        return _suppressed(*inputs, *[None] * (5 - len(inputs)), is_centred=bool(centred))
-
-    return run
-
-
-def _suppressed(
-    boxes: Array, scores: Array, most: Array | None, overlap: Array | None, least: Array | None, *, is_centred: bool
-) -> Array | None:
-    numbers = [one for one in (most, overlap, least) if one is not None]
-    are_three = boxes.ndim == scores.ndim == 3 and boxes.shape == (scores.shape[0], scores.shape[2], 4)
-    if (
-        not are_three
-        or boxes.dtype != np.float32
-        or scores.dtype != np.float32
-        or any(one.size != 1 for one in numbers)
-    ):
-        return None
-    count = 0 if most is None else min(int(most.item()), boxes.shape[1])
-    is_ours = scores.size < _MOST and scores.shape[1] * scores.shape[0] * max(count, 0) < _MOST
-    if not (is_ours and np.isfinite(boxes).all() and np.isfinite(scores).all()):
-        return None
-    batch, classes, places = scores.shape
-    if count <= 0 or not scores.size:
-        return np.empty((0, 3), np.int64)
-    import_alone("anydml.engines.cpu.move.nms")
-    from anydml.engines.cpu.move.nms import suppress  # with what compiles kernels, which few models need on a GPU
-
-    left = scores if least is None else np.where(scores > np.float32(least.item()), scores, np.float32(-np.inf))
-    part = np.float32(0 if overlap is None else overlap.item())
-    if not 0 <= part <= 1:
-        return None
-    with np.errstate(over="ignore", invalid="ignore"):  # boxes past FLOAT32 overlap none, as in ONNX Runtime
-        sides = _sides(boxes, is_centred=is_centred)
-    found = suppress(sides, left.reshape(-1, places), count, part)
-    rows = np.repeat(np.arange(batch * classes), [len(row) for row in found])
-    return np.stack([rows // classes, rows % classes, np.concatenate(found)], 1)
-
-
-def _sides(boxes: Array, *, is_centred: bool) -> Array:
-    """The lowest x and y, the highest, and the area of each box: those are given by two corners, or centre and size."""
-    a, b = boxes[..., :2], boxes[..., 2:]
-    if is_centred:
-        half = b / 2
-        low, high = a - half, a + half
-    else:
-        low, high = np.minimum(a, b), np.maximum(a, b)
-    size = high - low
-    area = size[..., 0] * size[..., 1]
-    return np.stack([low[..., 0], low[..., 1], high[..., 0], high[..., 1], area], 1)
-
-
-# Any other
 
 
 _log = logging.getLogger("anydml")
@@ -294,11 +149,7 @@ class Evaluator:
         """Why ONNX Runtime does not, where onnx's evaluator does."""
         values = [each for value in inputs.values() for each in (value if isinstance(value, list) else [value])]
         is_plain = all(type(value) is not np.ndarray or value.dtype.type.__module__ == "numpy" for value in values)
-        self._own, self._own_name = None, "NumPy"
-        if is_plain and (own := suppressor(model)) is not None:
-            self._own, self._own_name = own, "a kernel"
-        elif is_plain:
-            self._own = finder(model) or normalizer(model)
+        self._own = find_kernel(model) if is_plain else None
         self._run: Callable[[Mapping[str, Any]], Sequence[Any]] | None = None
         self._prepare = functools.partial(self._find_runner, model, inputs, is_plain=is_plain)
         if self._own is None:
@@ -369,8 +220,8 @@ class Evaluator:
         """The outputs of inputs by name."""
         try:
             if self._own is not None and (found := self._own(inputs)) is not None:
-                self.by = self._own_name
-                return (found,)
+                self.by = "a kernel"
+                return found
             if self._run is None:
                 self._run = self._prepare()
             return tuple(self._run(inputs))
