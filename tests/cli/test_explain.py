@@ -139,6 +139,7 @@ def test_data_from_a_file(tmp_path: Path) -> None:
         ("slice1 --sizes 4 --offsets 0 --window 1 --feature-level 9_9", 2, "9_9"),
         ("cumulative_product --sizes 4 --axis 0 --direction sideways", 2, "AxisDirection must be one of"),
         ("cumulative_product --sizes 4 --axis up", 2, "Axis must be a whole number"),
+        ("cumulative_product --sizes 4 --axis 0 --exclusive=maybe", 2, "'maybe' is neither true nor false"),
         ("slices", 2, "must be the name or the number of a DirectML operator"),
         ("adam_optimizer", 3, "ADAM_OPTIMIZER: the operator is not built yet"),
     ],
@@ -148,6 +149,64 @@ def test_what_is_wrong_is_said_with_its_status(line: str, status: int, message: 
     result = run(line)
     assert (result.exit_code, result.stdout) == (status, "")
     assert message in " ".join(result.stderr.split())
+
+
+def options(cls: type[dml.OperatorDesc]) -> dict[str, str]:
+    """The names of an operator's options, and what each stands for."""
+    return {name: str(option.name) for option in options_of(cls) for name in option.opts}
+
+
+@pytest.mark.parametrize("cls", dml.OPERATORS.values(), ids=lambda cls: cls.type.name)
+def test_an_option_is_its_own_fields_and_no_other_word_for_it(cls: type[dml.OperatorDesc]) -> None:
+    names = options(cls)
+    for name, kind in cls.field_types().items():
+        full = f"--{name.rstrip('_').replace('_', '-')}"
+        if kind.kind not in ("input", "output"):
+            assert names[full] == name or full in ("--sizes", "--type")
+        else:  # `--input` is no count of dimensions, and `--output` no number of samples
+            assert names.get(f"--{name.removesuffix('_tensor')}", f"{name}_data") == f"{name}_data"
+
+
+def test_a_short_name_says_one_field() -> None:
+    assert "--padding" not in options(dml.MaxPooling)
+    assert "--offsets" not in options(dml.Resample1)
+    assert "--reset" not in options(dml.Gru)
+    assert options(dml.MultiheadAttention)["--mask-type"] == "mask_type"
+    assert options(dml.Slice)["--sizes"] == "input_tensor_sizes"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--exclusive", True),
+        ("--exclusive true", True),
+        ("--exclusive=YES", True),
+        ("--exclusive 1", True),
+        ("--exclusive False", False),
+        ("--has-exclusive-sum no", False),
+        ("--exclusive 0", False),
+    ],
+)
+def test_truth_has_many_spellings(words: str, expected: bool) -> None:
+    text = printed(f"cumulative_summation --data 1,2 {words} --axis 0")
+    assert f"HasExclusiveSum {str(expected).upper()}" in text
+
+
+def test_flags_of_either_default_and_of_matrices_take_truth() -> None:
+    line = "mean_variance_normalization --sizes 1,1,2,2"
+    assert "NormalizeVariance FALSE" in printed(f"{line} --normalize-variance off")
+    assert "NormalizeVariance TRUE" in printed(f"{line} --normalize-variance on")
+    assert "TransA TRANSPOSE" in printed("gemm --a-sizes 2,2 --b-sizes 2,2 --trans-a true")
+    sequence = "fill_value_sequence --sizes 2 --start 1 --delta 2"
+    assert "AllowFloat64 TRUE" in printed(f"{sequence} --type float64 --allow-float64")
+    assert "AllowFloat64" not in printed(f"{sequence} --type float32 --allow-float64 false")
+
+
+def test_nan_and_infinities_have_many_spellings() -> None:
+    line = "is_infinity --data"
+    expected = printed(line, "[[1,NaN,Infinity],[-Infinity,0,2]]")
+    assert expected == printed(line, "[[1,nan,inf],[-Inf,0,2]]") == printed(line, "[[1,+NAN,+inf],[-infinity,0,2]]")
+    assert run(line, "[1,nano]").exit_code == run(line, '["inf"]').exit_code == 2
 
 
 def test_the_largest_of_64_bits_is_itself_beside_small_ones() -> None:
@@ -181,6 +240,31 @@ def test_an_operator_in_any_spelling(name: str) -> None:
     result = CliRunner().invoke(app, ["support", name])
     assert result.exit_code == 0
     assert "GATHER_ND " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("softmax", "ACTIVATION_SOFTMAX1"),
+        ("Log-Softmax", "ACTIVATION_LOG_SOFTMAX1"),
+        ("hardmax", "ACTIVATION_HARDMAX1"),
+        ("activation_softmax", "ACTIVATION_SOFTMAX"),
+        ("DML_OPERATOR_ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX"),
+        ("silu", "ACTIVATION_SWISH"),
+        ("top_k", "TOP_K"),
+        ("max_pooling", "MAX_POOLING"),
+    ],
+)
+def test_a_functions_name_is_the_operator_that_it_computes(name: str, expected: str) -> None:
+    assert printed(name).splitlines()[2].split()[0] == expected
+    assert explain(name).operator == expected
+    if hasattr(dml, name):
+        assert explain(getattr(dml, name)).operator == expected
+
+
+def test_usual_axes_follow() -> None:
+    assert "Axes {1}" in printed("softmax --sizes 2,3")
+    assert "Axes {0,1}" in printed("reduce --sizes 2,3 --function sum")
 
 
 def test_a_name_that_is_nearly_one() -> None:

@@ -8,6 +8,7 @@ from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
 from anydml.api.describing import argument_name
+from anydml.core.enum_parsing import squeeze
 from anydml.core.enums import FeatureLevel
 from anydml.core.operator_type import function_name, versions_of
 from anydml.operators import OPERATORS
@@ -120,3 +121,14 @@ def exact_name(cls: type[OperatorDesc]) -> str:
     """The name of the function of exactly this operator: `activation_softmax`, where `softmax` takes a newer one."""
     name = function_name(cls.type)
     return cls.type.name.lower() if len(family_of(cls)) > 1 and name != cls.type.name.lower() else name
+
+
+def operator_of_function(name: str) -> type[OperatorDesc] | None:
+    """The operator that a function computes, by the function's name in any spelling: the newest of the family.
+
+    None for an operator's own name, which is that operator's alone, and for what is no function of one operator.
+    """
+    renamed = {squeeze(other): known for other, known in RENAMED.items()}
+    word = squeeze(renamed.get(squeeze(name), name))
+    kind = next((kind for kind in OPERATORS if squeeze(function_name(kind)) == word != squeeze(kind.name)), None)
+    return None if kind is None else family_of(OPERATORS[kind])[-1]

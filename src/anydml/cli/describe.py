@@ -19,6 +19,7 @@ from anydml.cli.options import (
     follows_axis,
     follows_first,
     has_free_type,
+    has_usual_axes,
     is_optional,
     type_field,
 )
@@ -85,7 +86,10 @@ def _following(cls: type[OperatorDesc], name: str, tensors: Mapping[str, Any]) -
     counted = counted_tensor(name)
     if counted is not None:
         return tensors[counted].dimension_count
-    return (1,) * next(iter(tensors.values())).dimension_count
+    count = next(iter(tensors.values())).dimension_count
+    if has_usual_axes(cls, name):
+        return tuple(range(count)) if cls.usual_axes is None else (count + cls.usual_axes,)
+    return (1,) * count
 
 
 # Inputs

@@ -14,9 +14,9 @@ from anydml.cli.disable_passes import disable_passes_params
 from anydml.cli.explain_examples import example_of
 from anydml.cli.files import keep_model, write_text
 from anydml.cli.onnx_inputs import INPUTS, MOST, SIZES, STRICT, Given, is_onnx, tell_assumed
-from anydml.cli.options import options_of
+from anydml.cli.options import options_of, spell_flags
 from anydml.cli.showing import checked, draw, show_graph, show_picture
-from anydml.cli.types import ENGINE, LEVEL, OPERATOR, SIZE, list_names, printable
+from anydml.cli.types import ENGINE, EXPLAINED, LEVEL, SIZE, list_names, printable
 from anydml.core.enum_parsing import suggest
 from anydml.core.enums import FeatureLevel
 from anydml.core.errors import DmlError, Fault, ModelError, show
@@ -110,7 +110,7 @@ class _OperatorCommand(click.Command):
         if not own and not ctx.resilient_parsing:
             ctx.meta[_AS_EXAMPLE] = True
             args = [*shlex.split(example_of(self._cls)), *args]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, spell_flags(self.params, args))
 
 
 def operator_command(cls: type[OperatorDesc], drawings: Sequence[click.Option]) -> click.Command:
@@ -184,7 +184,7 @@ class _Explain(click.Group):
                 path = Path(cmd_name)
                 return _onnx_command(path) if is_onnx(path) else _model_command(path)
         try:
-            return operator_command(OPERATOR.convert(cmd_name, None, ctx), _DRAWINGS)
+            return operator_command(EXPLAINED.convert(cmd_name, None, ctx), _DRAWINGS)
         except click.BadParameter:
             if ctx.resilient_parsing:  # a shell that completes: no place for an error
                 return None

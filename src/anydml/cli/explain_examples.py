@@ -182,7 +182,7 @@ _EXAMPLES = {
         "--input-scale-data [[[[0.5]]]] --filter-scale-data [[[[0.5]]]] --output-scale-data [[[[2]]]]"
     ),
     "average_pooling": "--data [[[[1,2,3],[4,5,6],[7,8,9]]]] --size 2,2 --strides 1,1",
-    "average_pooling1": "--data [[[[1,2,3],[4,5,6],[7,8,9]]]] --size 2,2 --strides 1,1 --padding 1,0",
+    "average_pooling1": "--data [[[[1,2,3],[4,5,6],[7,8,9]]]] --size 2,2 --strides 1,1 --start-padding 1,0",
     "quantized_linear_average_pooling": (
         "--data [[[[1,2,3],[4,5,6],[7,8,9]]]] --type int8 --scale [[[[0.5]]]] --output-scale [[[[0.25]]]] "
         "--size 2,2 --strides 1,1"

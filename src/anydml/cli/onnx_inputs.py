@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -100,9 +99,11 @@ class Given:
 
 
 def _literal(text: str) -> Any:
-    """A number or a list of them, as JSON has them; None for what is neither."""
+    """A number or a list of them; None for what is neither."""
+    from anydml.cli.values import parse_numbers
+
     try:
-        found = json.loads(text)
+        found = parse_numbers(text)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, (bool, int, float, list)) else None

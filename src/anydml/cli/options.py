@@ -3,37 +3,71 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
 
-from anydml.cli.values import DATA, FLOATS, INTS, FieldValue
-from anydml.operators.schema.fields import FIELD_TYPES, OptionalScaleBias, ValueType, dml_name
+from anydml.cli.values import DATA, FLOATS, INTS, FieldValue, parse_truth
+from anydml.core.errors import show
+from anydml.operators.reductions import AlongAxes
+from anydml.operators.schema.fields import FIELD_TYPES, OptionalScaleBias, ValueType, WithFloat64, dml_name
 from anydml.operators.schema.records import Computed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from anydml.operators import OperatorDesc
+    from anydml.operators.schema.fields import FieldType
 
 _ARRAYS = {"UINT_ARRAY": INTS, "INT_ARRAY": INTS, "SIZE_2D": INTS, "FLOAT_ARRAY": FLOATS}
+_PARTS = ("sizes", "type", "data")
+"""What is said of a tensor: alone of the first."""
 ALONG = "sizes_along_axis"
 """The option of an operator that takes a tensor apart: where it is cut, in place of every output's sizes."""
 
 
 def options_of(cls: type[OperatorDesc]) -> list[click.Option]:
     """The options of an operator: its tensors first, then its attributes by their full names and shorter ones."""
-    taken: set[str] = set()
-    found = [option for name in cls.input_names() for option in _tensor_options(cls, name)]
-    found += [option for name in cls.output_names() for option in _output_options(cls, name)]
-    for option in found:
-        taken.update(option.opts)
-    for name, kind in cls.field_types().items():
-        if kind.kind not in ("input", "output"):
-            option = _attribute_option(cls, name, taken)
-            taken.update(option.opts)
-            found.append(option)
+    attributes = [name for name, kind in cls.field_types().items() if kind.kind not in ("input", "output")]
+    full = {name: _full_name(cls, name) for name in attributes}
+    tensors = [option for name in cls.input_names() for option in _tensor_options(cls, name)]
+    tensors += [option for name in cls.output_names() for option in _output_options(cls, name)]
+    for option in tensors:  # whose other names are enough: `--mask-type` is MaskType, `--mask-tensor-type` the mask's
+        option.opts = [name for name in option.opts if name not in full.values()]
+    taken = {name for option in tensors for name in option.opts} | {*full.values()}
+    taken |= {f"--{base_name(cls, name)}" for name in (*cls.input_names(), *cls.output_names())}
+    short = {name: f"--{_short_name(cls, name)}" for name in attributes}
+    several = {name for name, count in Counter(short.values()).items() if count > 1}  # a word that says neither
+    names = {name: [full[name], *({short[name]} - taken - several)] for name in attributes}
+    return [*tensors, *(_attribute_option(cls, name, names[name]) for name in attributes)]
+
+
+def spell_flags(options: Iterable[click.Parameter], args: Iterable[str]) -> list[str]:
+    """A command line whose flags have no values: of `--exclusive true` the value goes, of `--exclusive no` both."""
+    flags = {name: one for one in options if isinstance(one, click.Option) and one.is_flag for name in one.opts}
+    found: list[str] = []
+    for arg in args:
+        name, sign, value = arg.partition("=")
+        if sign and name in flags:
+            found += _flag(flags[name], name, read_truth(value, flags[name]))
+        elif found and found[-1] in flags and (truth := parse_truth(arg)) is not None:
+            name = found.pop()
+            found += _flag(flags[name], name, truth)
+        else:
+            found.append(arg)
     return found
+
+
+def read_truth(value: Any, option: click.Option) -> bool:
+    """The value of a flag."""
+    if (found := parse_truth(value)) is None:
+        raise click.BadParameter(f"{show(value, 60)} is neither true nor false.", param=option)
+    return found
+
+
+def _flag(option: click.Option, name: str, truth: bool) -> list[str]:
+    return [name] if truth else option.secondary_opts[:1]
 
 
 def _names(field: str, *parts: str) -> list[str]:
@@ -60,7 +94,7 @@ def _last_word(field: str) -> str:
 def _tensor_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option]:
     base, is_several = base_name(cls, name), cls.field_types()[name].is_tensor_array
     is_first = name == cls.input_names()[0]
-    short = [[part] if is_first else [] for part in ("sizes", "type", "data")]
+    short = [[part] if is_first else [] for part in _PARTS]
     what = "input's" if is_first and not is_several else base + ("'" if base.endswith("s") else "'s")
     again = "; once for each" if is_several else ""
     follows = "; they follow from the input's and the axis" if follows_axis(cls, name) else ""
@@ -132,34 +166,48 @@ def type_field(cls: type[OperatorDesc]) -> str | None:
     return next((name for name, kind in cls.field_types().items() if kind is FIELD_TYPES[ValueType]), None)
 
 
-def _short_name(field: str) -> str:
-    """People's word: `input_window_offsets` are the offsets, `has_exclusive_sum` is exclusive, a type is a type."""
-    words = field.split("_")
+def _spoken(field: str) -> str:
+    """A field that Python has a name for has an underscore more."""
+    return field.rstrip("_")
+
+
+def _full_name(cls: type[OperatorDesc], field: str) -> str:
+    """A field's own name, but for those that the first tensor has."""
+    name = f"--{_spoken(field).replace('_', '-')}"
+    return f"--{cls.type.name.lower().replace('_', '-')}-{name[2:]}" if name[2:] in _PARTS else name
+
+
+def _short_name(cls: type[OperatorDesc], field: str) -> str:
+    """People's word: `input_window_offsets` are the offsets, `has_exclusive_sum` is exclusive, a type is a type.
+
+    A flag has its own name alone, for its last word may say the opposite: `linear_before_reset` resets nothing.
+    """
+    words, kind = _spoken(field).split("_"), cls.field_types()[field]
+    if kind is FIELD_TYPES[OptionalScaleBias] or (_is_flag(kind) and words[0] not in ("has", "allow")):
+        return "-".join(words)
     if words[-1] == "sizes":
         return "window"  # the sizes are the input's
-    if words[0] == "has":
+    if words[0] in ("has", "allow"):
         return words[1]
     return words[0] if words[-2:] == ["dimension", "count"] else words[-1]
 
 
-def _attribute_option(cls: type[OperatorDesc], name: str, taken: set[str]) -> click.Option:
-    kind = cls.field_types()[name]
-    spoken = name.rstrip("_")  # a field that Python has a name for has one more
-    full = f"--{spoken.replace('_', '-')}"
-    if full in taken:
-        full = f"--{cls.type.name.lower().replace('_', '-')}-{spoken}"
-    short = full if kind is FIELD_TYPES[OptionalScaleBias] else f"--{_short_name(spoken)}"
-    label = [name, *[n for n in dict.fromkeys((full, short)) if n not in taken]]
-    if kind is FIELD_TYPES[bool]:
+def _is_flag(kind: FieldType) -> bool:
+    return kind in (FIELD_TYPES[bool], FIELD_TYPES[WithFloat64])
+
+
+def _attribute_option(cls: type[OperatorDesc], name: str, names: Sequence[str]) -> click.Option:
+    kind, label = cls.field_types()[name], [name, *names]
+    if _is_flag(kind):
         if _default(cls, name) is True:
-            label = [name, f"{full}/--no-{full[2:]}"]
+            label = [name, f"{names[0]}/--no-{names[0][2:]}"]
         return click.Option(label, is_flag=True, default=_default(cls, name) is True, help=f"{dml_name(name)}.")
     has_default = _default(cls, name) is not dataclasses.MISSING or follows(cls, name)
     return click.Option(
         label,
         type=_ARRAYS.get(kind.type) or FieldValue(dml_name(name), kind),
         required=not has_default,
-        help=f"{dml_name(name)}{_default_type(cls) if name == type_field(cls) else ''}.",
+        help=f"{dml_name(name)}{_default_type(cls) if name == type_field(cls) else _default_axes(cls, name)}.",
     )
 
 
@@ -167,14 +215,25 @@ def _default_type(cls: type[OperatorDesc]) -> str:
     return "; the input's by default" if cls.input_names() else "; float32 by default"
 
 
+def _default_axes(cls: type[OperatorDesc], name: str) -> str:
+    if not has_usual_axes(cls, name):
+        return ""
+    return "; all by default" if cls.usual_axes is None else "; the last by default"
+
+
+def has_usual_axes(cls: type[OperatorDesc], name: str) -> TypeGuard[type[AlongAxes]]:
+    """Whether a field is the axes of an operator that has usual ones."""
+    return name == "axes" and issubclass(cls, AlongAxes) and cls.usual_axes is not dataclasses.MISSING
+
+
 def _default(cls: type[OperatorDesc], name: str) -> object:
     return next(f.default for f in dataclasses.fields(cls) if f.name == name)
 
 
 def follows(cls: type[OperatorDesc], name: str) -> bool:
-    """Whether a value follows where none is given: a stride of 1, the dimensions of the data, the type of most data."""
+    """Whether a value follows where none is given: a stride of 1, usual axes, dimensions or a type of the data."""
     is_stride = name.endswith("strides") and _default(cls, name) is dataclasses.MISSING
-    return is_stride or name == type_field(cls) or counted_tensor(name) is not None
+    return is_stride or name == type_field(cls) or counted_tensor(name) is not None or has_usual_axes(cls, name)
 
 
 def counted_tensor(name: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from anydml.api.signatures import operator_of_function
 from anydml.api.unknown import operator_instead_of
 from anydml.core.enum_parsing import squeeze, suggest
 from anydml.core.enums import FeatureLevel
@@ -53,10 +54,16 @@ class OperatorNameType(click.ParamType):  # type: ignore[type-arg]  # generic in
 
     name = "operator"
 
+    def __init__(self, *, of_function: bool = False) -> None:
+        """With `of_function` a function's name is the operator that it computes: `softmax` is ACTIVATION_SOFTMAX1."""
+        self._of_function = of_function
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read it, or say what operators there are."""
         if isinstance(value, type):
             return value
+        if self._of_function and (found := operator_of_function(value)) is not None:
+            return found
         names = {squeeze(spelling): kind for kind in OperatorType for spelling in (function_name(kind), kind.name)}
         name = squeeze(value).removeprefix("dmloperator")
         try:
@@ -106,6 +113,7 @@ class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in the new
         return int(match[1]) * factor
 
 
-__all__ = ["ENGINE", "LEVEL", "OPERATOR", "SIZE", "printable"]
+__all__ = ["ENGINE", "EXPLAINED", "LEVEL", "OPERATOR", "SIZE", "printable"]
 
 ENGINE, LEVEL, OPERATOR, SIZE = EngineType(), LevelType(), OperatorNameType(), SizeType()
+EXPLAINED = OperatorNameType(of_function=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,31 @@ import click
 import numpy as np
 
 from anydml.core.errors import show
-from anydml.operators.schema.fields import FIELD_TYPES, FieldType, Int, OptionalScaleBias, Uint
+from anydml.operators.schema.fields import FIELD_TYPES, FieldType, Int, OptionalScaleBias, Transform, Uint
 
 Array = np.ndarray[Any, Any]
 _FRACTIONS = ("FLOAT", "SCALAR_UNION")
 """The types of fields whose numbers may have a fraction."""
+
+
+_SPECIAL = re.compile(r"(?<![\w.])([+-]?)(nan|inf(?:inity)?)(?![\w.])", re.IGNORECASE)
+
+
+def parse_numbers(text: str) -> Any:
+    """JSON, in which NaN and infinities may be spelt as NumPy, Python and C print them: nan, inf, -Inf."""
+
+    def spell(found: re.Match[str]) -> str:
+        return "NaN" if found[2].lower() == "nan" else f"{found[1].strip('+')}Infinity"
+
+    return json.loads(_SPECIAL.sub(spell, text))
+
+
+def parse_truth(value: Any) -> bool | None:
+    """A truth value in any of click's spellings and cases: true, yes, on, 1; None for what is none."""
+    try:
+        return bool(click.BOOL.convert(value, None, None))
+    except click.BadParameter:
+        return None
 
 
 class IntsType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
@@ -82,6 +103,8 @@ class FieldValue(click.ParamType):  # type: ignore[type-arg]  # generic in the n
                     return value
             if self.kind.type == "OPERATOR_DESC_ARRAY":
                 return [name.strip() for name in value.split(",")]
+        if self.kind is FIELD_TYPES[Transform] and (truth := parse_truth(value)) is not None:
+            return truth
         return _number_or(value, is_whole=self.kind.type not in _FRACTIONS)
 
 
@@ -108,7 +131,7 @@ class DataValue(click.ParamType):  # type: ignore[type-arg]  # generic in the ne
         if text.endswith(".npy"):
             return self._read_file(text, param, ctx)
         try:
-            values = json.loads(text if text.startswith("[") else f"[{text}]")
+            values = parse_numbers(text if text.startswith("[") else f"[{text}]")
             found = np.array(values)
             is_float = found.dtype.kind == "f" and found.size
             if is_float and all(isinstance(value, int) for value in np.array(values, "O").flat):

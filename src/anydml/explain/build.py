@@ -62,10 +62,13 @@ def explain(
     way_out = ""
     if isinstance(desc, (str, type)) or isfunction(desc):
         import_alone("anydml.cli.explain_examples")
+        from anydml.api.signatures import operator_of_function
         from anydml.cli.explain_examples import example
 
-        way_out = f"this is the example's: of other tensors {word_description(desc)}"
-        desc, others = example(_operator_of(desc))
+        name = desc.__name__ if isfunction(desc) else desc
+        cls = (operator_of_function(name) if isinstance(name, str) else None) or _operator_of(desc)
+        way_out = f"this is the example's: of other tensors {word_description(cls)}"
+        desc, others = example(cls)
         inputs = (*inputs, *others[len(inputs) :])
     if not isinstance(desc, OperatorDesc):
         rule = "desc must be an operator description, such as Slice1(...), or an operator's name, such as 'slice1'"

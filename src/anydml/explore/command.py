@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from anydml.cli.files import keep_model, write_text
-from anydml.cli.types import OPERATOR
+from anydml.cli.types import EXPLAINED
 from anydml.explore import model, operator, page
 
 
@@ -58,7 +58,7 @@ def explore(
             opened.append(model.open_model(path, options | ({"profile": None} if opened else {})))
         start = "compare" if other else "model"
     else:
-        cls = OPERATOR.convert(subject or "slice1", None, ctx)
+        cls = EXPLAINED.convert(subject or "slice1", None, ctx)
         state = operator.read_command(cls, rest, ctx)
         start = operator.link(cls, state) if subject is not None else ""
     if html is not None:

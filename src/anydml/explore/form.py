@@ -20,7 +20,7 @@ import click
 from anydml.arrays.tensor import TensorDesc
 from anydml.cli.describe import describe
 from anydml.cli.explain_examples import example_of
-from anydml.cli.options import ALONG, is_optional, options_of
+from anydml.cli.options import ALONG, is_optional, options_of, read_truth, spell_flags
 from anydml.cli.types import LEVEL
 from anydml.cli.values import DATA
 from anydml.core.enums import DataType, FeatureLevel
@@ -187,7 +187,7 @@ def read_command(cls: type[OperatorDesc], words: Sequence[str], parent: click.Co
     level = click.Option([f"--{LEVEL_KEY}"], type=LEVEL)
     command = click.Command(cls.type.name.lower(), params=[*(one.option for one in controls.values()), level])
     context = click.Context(command, parent, info_name=command.name)
-    given, left, _ = command.make_parser(context).parse_args(list(words))
+    given, left, _ = command.make_parser(context).parse_args(spell_flags(command.params, words))
     if left:
         raise click.UsageError(f"Got unexpected extra argument ({left[0]})", context)
     by_name = {control.option.name: control for control in controls.values()}
@@ -390,7 +390,7 @@ def _value(control: Control, text: str | list[str] | None) -> Any:
     """The value of a control; None, or nothing of several, where it is empty."""
     option = control.option
     if option.is_flag:
-        return option.default is True if text is None else text == "true"
+        return option.default is True if text is None else read_truth(text, option)
     if option.multiple:
         lines = [] if text is None else text
         return tuple(_one(control, line, f"[{i}]") for i, line in enumerate(lines))
