@@ -36,12 +36,12 @@ def test_a_level_that_is_too_low() -> None:
     assert result.exit_code == 1
     assert lines(result, path) == [
         (
-            "gather_nd.json:16:32: $.dispatchables.gather.desc.InputTensor: GATHER_ND: InputTensor of 2 dimensions"
+            "gather_nd.json:16:32: $.dispatchables.gather.desc.InputTensor: E202 GATHER_ND: InputTensor of 2 dimensions"
             " needs DML_FEATURE_LEVEL_3_0; this check is for 2_1, which takes 4"
         ),
         '   16 | "InputTensor": { "DataType": "FLOAT32", "Sizes": [2, 2] },',
         "      |                ^",
-        "gather_nd.json: 1 fault at feature level 2_1",
+        "gather_nd.json: invalid: 1 fault at feature level 2_1",
         "  'gather': GATHER_ND, valid from 3_0 on",
         "  'gather_rows': GATHER_ND, valid from 2_1 on",
     ]
@@ -55,10 +55,10 @@ def test_faults_and_remarks(tmp_path: Path) -> None:
     assert found[0].endswith("Axis must be below InputTensor.DimensionCount, 4; got 4")
     assert found[1:3] == ['   42 | "Axis": 4,', "      |         ^"]
     assert found[3].endswith(
-        ": $.command: remark: nothing here has this name, so it is ignored; did you mean commands?"
+        ": $.command: R101 remark: nothing here has this name, so it is ignored; did you mean commands?"
     )
     assert found[6:] == [
-        "model.json: 1 fault at feature level 6_4",
+        "model.json: invalid: 1 fault at feature level 6_4",
         "  'sum': CUMULATIVE_SUMMATION, valid at no level",
     ]
 
@@ -130,8 +130,8 @@ def test_a_folder_is_searched_for_models(folder: Path) -> None:
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
     assert lines[0].startswith(f"{folder}/bad/deep/model.json:42:")
-    assert lines[3] == f"{folder}/bad/deep/model.json: 1 fault at feature level 6_4"
-    assert lines[-1] == "2 models: 1 valid, 1 not (1 fault) at feature level 6_4"
+    assert lines[3] == f"{folder}/bad/deep/model.json: invalid: 1 fault at feature level 6_4"
+    assert lines[-1] == "2 models: 1 valid, 1 invalid (1 fault) at feature level 6_4"
     assert "package" not in result.stdout
     loud = program("check", folder, "-v").stdout
     assert f"{folder}/package.json: no DxDispatch model, passed over" in loud
@@ -219,7 +219,7 @@ def test_onnx_models_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "broken.onnx").write_bytes(b"\xff\xff")
     result = program("check", tmp_path)
     assert result.exit_code == 2
-    assert "2 models: 1 valid, 1 not (1 fault)" in result.stdout
+    assert "2 models: 1 valid, 1 unusable (1 fault)" in result.stdout
     low = program("check", tmp_path / "crop.onnx", "--feature-level", "2_1", "--sarif", "-")
     (found,) = json.loads(low.stdout)["runs"][0]["results"]
     assert found["ruleId"] == "feature-level"
@@ -245,7 +245,7 @@ def test_a_change_is_seen_and_an_interrupt_ends(tmp_path: Path, monkeypatch: pyt
     result = program("check", tmp_path, "--watch", "--concise")
     assert result.exit_code == 1
     assert result.stdout.splitlines()[0] == "1 model: 1 valid at feature level 6_4"
-    assert result.stdout.splitlines()[-1] == "1 model: 0 valid, 1 not (1 fault) at feature level 6_4"
+    assert result.stdout.splitlines()[-1] == "1 model: 0 valid, 1 invalid (1 fault) at feature level 6_4"
     assert "0 models: 0 valid at feature level 6_4" in result.stdout, "an editor may write a file anew"
     assert [line.split(" since")[0] for line in result.stderr.splitlines()] == [
         *["Watching 1 file"] * 2,

@@ -41,9 +41,9 @@ def test_files_of_a_folder_that_do_not_parse_are_told_by_name(folder: Path) -> N
     pytest.importorskip("onnx", reason="checking ONNX models needs onnx: make test EXTRAS=onnx")
     found = check(folder)
     assert found.exit_code == 2
-    assert f"{folder / 'cut.onnx'}: the file must be an ONNX model" in found.output
+    assert f"{folder / 'cut.onnx'}: E101 the file must be an ONNX model" in found.output
     assert f"{folder / 'cut.json'}:4:" in found.output
-    assert "4 models: 2 valid, 2 not" in found.output
+    assert "4 models: 2 valid, 2 unusable (2 faults)" in found.output
 
 
 def test_findings_are_selected_and_ignored(folder: Path) -> None:

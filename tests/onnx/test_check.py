@@ -90,7 +90,7 @@ def test_no_more_is_said_than_is_known(tmp_path: Path) -> None:
     assert report.unknown == 2
     assert [node.is_known for node in report.nodes] == [True, False, False]
     assert json.loads(program("check", path, "--json").stdout)["unknown"] == 2
-    told = "3 nodes, which run at feature level 6_4, and from 1_0 on, as far as is known: 2 nodes are known at a run"
+    told = "valid, as far as is known: 2 of 3 nodes are known at a run alone; the rest run at feature level 6_4"
     assert told in program("check", path).output
     assert front.check(path, values={"to": [6]}).unknown == 0
 
@@ -147,6 +147,53 @@ def test_nodes_are_grouped_by_type(tmp_path: Path) -> None:
     assert len(program("check", path, "-v").stdout.splitlines()) == 4
 
 
+def test_an_input_whose_values_shapes_depend_on_is_named(tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("Reshape", ["x", "to"], ["y"])]
+    path = save(tmp_path / "shaped.onnx", nodes, {"x": (FLOAT, [4]), "to": (INT64, [2])}, {"y": FLOAT})
+    report = front.check(path)
+    assert report.needs == report.nodes[0].needs == ("to",)
+    result = program("check", path)
+    told = "shapes depend on the values of 'to': --input 'to=…' takes a number, a list such as [2,3] or a file"
+    assert result.output.strip().endswith(told)
+    assert "--input 'to=…' takes a number, a list such as [2,3] or a file\n" in program("run", path).output
+    assert json.loads(program("check", path, "--json").stdout)["needs"] == ["to"]
+    given = program("check", path, "--input", "to=[2,2]")
+    assert (given.exit_code, "shapes depend" in given.output) == (0, False)
+
+
+@pytest.mark.parametrize("command", ["check", "run", "explain", "compare"])
+def test_one_fault_has_one_status(command: str, tmp_path: Path) -> None:
+    x = {"x": (FLOAT, [2, 2])}
+    unknown = save(tmp_path / "u.onnx", [onnx.helper.make_node("Relux", ["x"], ["y"])], x, {"y": FLOAT})
+    host = save(tmp_path / "h.onnx", [onnx.helper.make_node("Det", ["x"], ["y"])], x, {"y": FLOAT})
+    found = program(command, unknown)
+    assert found.exit_code == 1
+    assert "ONNX has no node type Relux" in found.output
+    if command != "compare":  # which has no --strict
+        strict = program(command, host, "--strict")
+        assert strict.exit_code == 1
+        assert "Det is not supported; without --strict it runs on the host" in strict.output
+    other = save(tmp_path / "o.onnx", [onnx.helper.make_node("Foo", ["x"], ["y"], domain="my")], x, {"y": FLOAT})
+    assert program(command, other).exit_code == 3
+
+
+def test_a_refusal_that_strict_makes_of_a_type_has_the_status_of_check(tmp_path: Path) -> None:
+    relu = [onnx.helper.make_node("Relu", ["x"], ["y"])]
+    path = save(tmp_path / "d.onnx", relu, {"x": (DOUBLE, [2])}, {"y": DOUBLE})
+    assert program("run", path).exit_code == 0
+    assert [program(command, path, "--strict").exit_code for command in ("check", "run", "explain")] == [1, 1, 1]
+    with pytest.raises(dml.UnsupportedError):
+        front.load(path, strict=True)
+
+
+def test_texts_that_nobody_makes_up_are_asked_for(tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("Identity", ["x"], ["y"])]
+    path = save(tmp_path / "text.onnx", nodes, {"x": (STRING, [2])}, {"y": STRING})
+    result = program("run", path)
+    assert result.exit_code == 2
+    assert "there are no random values of STRING; --input 'x=…' takes" in result.output
+
+
 def test_nodes_that_are_not_supported(foreign: Path) -> None:
     report = front.check(foreign, strict=True)
     assert dict(report.refused) == {"Unique": 2}
@@ -154,8 +201,8 @@ def test_nodes_that_are_not_supported(foreign: Path) -> None:
     assert result.exit_code == 1
     assert "not built here" not in result.output
     assert "E203 node 'cut'" in program("check", foreign, "--strict", "--concise").output
-    assert "node 'cut' (Unique): Unique is not supported" in result.output
-    assert "2 of 3 nodes cannot run at level 6_4: 2 Unique" in result.output
+    assert "  E203 node 'cut' (Unique): Unique is not supported; without --strict it runs" in result.output
+    assert "invalid: 2 of 3 nodes cannot run at feature level 6_4: 2 Unique" in result.output
     assert "1 Identity: skipped: depends on a node that failed above" in result.output
 
 
@@ -173,7 +220,7 @@ def test_types_that_directml_lacks(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "E203 node of 'y' (Relu): " in result.output
     hosted = program("check", double)
-    assert f"{double}: 0 nodes by DirectML's operators, and 1 on the host" in hosted.output
+    assert f"{double}: valid: 0 nodes by DirectML's operators, and 1 on the host" in hosted.output
 
 
 def test_json(crop: Path) -> None:

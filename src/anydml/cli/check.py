@@ -7,6 +7,7 @@ import os
 import re
 import time
 import unicodedata
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,10 +22,12 @@ from anydml.cli.onnx_inputs import Given, input_options, is_onnx, memory_option,
 from anydml.cli.progress import each
 from anydml.cli.status import status_of, worst
 from anydml.cli.types import LEVEL, printable
+from anydml.cli.wording import as_options
 from anydml.core.display import counted
 from anydml.core.enums import FeatureLevel
+from anydml.core.errors import FAULT, UNUSABLE, VERDICTS, DmlError, Fault, UnsupportedError
 from anydml.core.errors import MISSING as NOT_HERE
-from anydml.core.errors import UNUSABLE, DmlError, Fault, UnsupportedError
+from anydml.core.errors import UNDETERMINED as IN_DOUBT
 from anydml.dxdispatch import Finding, ModelReport, as_sarif, check_file
 from anydml.dxdispatch.findings import (
     DESCRIPTION,
@@ -39,7 +42,6 @@ from anydml.dxdispatch.findings import (
 from anydml.dxdispatch.findings import LEVEL as AT_LEVEL
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Iterable, Sequence
 
     from anydml.core.errors import Place
@@ -48,6 +50,10 @@ if TYPE_CHECKING:
     from anydml.onnx.tools.providers import Forecast
 
     Say = Callable[..., None]
+
+_IGNORED = "with faults that are ignored"
+_VERDICTS = ("valid", IN_DOUBT, _IGNORED, *(word for status, word in VERDICTS.items() if status))
+"""The words for models, in the order in which they are counted."""
 
 
 # The line that a finding is about, with a caret under what is meant
@@ -106,6 +112,11 @@ class CheckedModel:
         """How many there are."""
         return len(self.report.faults)
 
+    @property
+    def verdict(self) -> str:
+        """What the model is, in a word."""
+        return _IGNORED if self.silenced and not self.status else VERDICTS[self.status]
+
     def only(self, rules: Rules) -> CheckedModel:
         """The same with the findings that are asked for."""
         found = self.report.findings
@@ -125,8 +136,7 @@ class CheckedModel:
         report = self.report
         for finding in report.findings:
             style = "red" if finding.kind.status else "yellow"
-            where = "" if finding.fault.place else f"{report.file}: "
-            say(_coded(_line(finding), finding, report.file) if concise else f"{where}{_line(finding)}", style)
+            say(_coded(_line(finding), finding, report.file), style)
             lines = [] if concise or finding.fault.place is None else excerpt(report.text, finding.fault.place)
             for line in lines[:1]:
                 say(line)
@@ -139,7 +149,7 @@ class CheckedModel:
 
 
 def _coded(text: str, finding: Finding, file: str) -> str:
-    """A line for machines: the place, the code, what is wrong."""
+    """A line for people and machines, as compilers and linters have it: the place, the code, what is wrong."""
     place = str(finding.fault.place or file)
     return f"{place}: {finding.kind.code} {text.removeprefix(place).lstrip(': ')}"
 
@@ -154,7 +164,9 @@ def _line(finding: Finding) -> str:
 
 def _without_verdict(data: dict[str, Any], silenced: Sequence[str]) -> dict[str, Any]:
     """A model is not valid whose faults are left out."""
-    return {**data, "valid": False, "ignored": sorted(set(silenced))} if silenced else data
+    if not silenced:
+        return data
+    return {**data, "valid": False, "verdict": VERDICTS[FAULT], "ignored": sorted(set(silenced))}
 
 
 def _ignored(silenced: Sequence[str]) -> str:
@@ -164,20 +176,16 @@ def _ignored(silenced: Sequence[str]) -> str:
 def _verdict(report: ModelReport, silenced: Sequence[str]) -> str:
     missing = sum(finding.kind is UNSUPPORTED for finding in report.faults)
     faults = len(report.faults) - missing
-    told = count(faults, "fault") if faults else "" if missing or silenced else "valid"
+    told = counted(faults, "fault") if faults else ""
     if silenced:
-        rest = f"{count(len(silenced), 'fault')} {_ignored(silenced)}"
+        rest = f"{counted(len(silenced), 'fault')} {_ignored(silenced)}"
         told = f"{told}, and {rest}" if told else rest
     if missing:
         verb = "is" if missing == 1 else "are"
         rest = f"{missing} of its parts {verb} not built here (see docs/guides/dxdispatch.md)"
         told = f"{told}, and {rest}" if told else rest
-    return told
-
-
-def count(number: int, what: str) -> str:
-    """`1 fault`, `2 faults`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    word = "" if silenced and not report.status else VERDICTS[report.status]
+    return ": ".join(filter(None, (word, told)))
 
 
 # ONNX models: for each type of node DirectML's operators and the level that has them, or why not
@@ -226,6 +234,13 @@ class CheckedOnnx:
         """How many there are."""
         return len(self.report.faults) + self.report.refused.total()
 
+    @property
+    def verdict(self) -> str:
+        """What the model is, in a word: remarks may be errors."""
+        if self.silenced and not self.status:
+            return _IGNORED
+        return VERDICTS[self.status] if self.status else self.report.verdict
+
     def only(self, rules: Rules) -> CheckedOnnx:
         """The same with the findings that are asked for: what is ignored of a node is a note of it."""
         faults = tuple(error for error in self.report.faults if rules.takes(_kind_of(error, self.report)))
@@ -261,6 +276,7 @@ class CheckedOnnx:
     def as_data(self) -> dict[str, Any]:
         """For `--json`."""
         data = _without_verdict(self.report.as_data(), self.silenced)
+        data["findings"] = [finding.as_data() for finding in self.as_report().findings]
         if self.forecast is None:
             return data
         told = self.forecast.as_data()
@@ -277,25 +293,28 @@ class CheckedOnnx:
 
         report = self.report
         for fault in report.faults:
-            say(_in_file(fault, report) if concise else str(fault), "red")
+            say(_in_file(fault, report), "red")
         if details:
             for node in report.nodes:
-                say(_node_line(node), "red" if node.error else "")
+                say(_node_line(node, report), "red" if node.error else "")
         elif concise:
             for node in report.nodes:
                 if node.error is not None:
                     say(_in_file(node.error, report), "red")
         else:
             for kind in dict.fromkeys(node.kind for node in report.nodes):
-                _show_kind(kind, [node for node in report.nodes if node.kind == kind], say)
-        if report.assumed:
+                _show_kind(kind, [node for node in report.nodes if node.kind == kind], report, say)
+        if report.assumed and report.doubt is None:
             say(told(report.assumed, report.shapes), "yellow")
         if report.hosted:
-            hosted = f"{report.hosted.total()} of {report.count} nodes run on the host: {_kinds(report.hosted)}"
-            say(f"{hosted}; DirectML has no operator or type for them, and --strict refuses them", "yellow")
+            hosted = (
+                f"{report.hosted.total()} of {counted(report.count, 'node')} run on the host: {_kinds(report.hosted)}"
+            )
+            rest = "DirectML has no operator or type for them, and --strict refuses them"
+            say(f"{HOSTED.code} {hosted}; {rest}", "yellow")
         self._show_verdict(say, concise=concise)
         if self.ignored:
-            say(f"{count(self.ignored, 'finding')} not told, as --select and --ignore have it", "yellow")
+            say(f"{counted(self.ignored, 'finding')} not told, as --select and --ignore have it", "yellow")
         if self.forecast is not None:
             self._show_forecast(self.forecast, say, concise=concise)
 
@@ -305,7 +324,7 @@ class CheckedOnnx:
         if report.refused or report.faults or not self.silenced:
             _show_verdict(report, say, concise=concise)
         if self.silenced:
-            who = f"{count(self.silenced_nodes, 'node')} cannot run" if self.silenced_nodes else "cannot run"
+            who = f"{counted(self.silenced_nodes, 'node')} cannot run" if self.silenced_nodes else "cannot run"
             told = f"{report.file}: {who} {_ignored(self.silenced)}"
             say(f"{told}; {_count(report.unknown)} not known" if report.unknown else told, "yellow")
 
@@ -323,12 +342,12 @@ class CheckedOnnx:
             else summary
         )
         if any(finding.kind.status for finding in left):
-            say(f"{count(len(left), 'remark')} {ON_CPU.code}, an error as --remarks-as-errors has it", "red")
+            say(f"{counted(len(left), 'remark')} {ON_CPU.code}, an error as --remarks-as-errors has it", "red")
 
 
 def _in_file(error: DmlError, report: Report) -> str:
     """An error as one line, with the file's name in front."""
-    text = " ".join(str(error).split())
+    text = " ".join(as_options(str(error)).split())
     file = report.file
     return f"{file}: {_kind_of(error, report).code} {text.removeprefix(f'{file}: ')}"
 
@@ -358,7 +377,7 @@ def _kind(error: DmlError, level: FeatureLevel | None, report: Report) -> Kind:
     return DESCRIPTION if level is None else AT_LEVEL
 
 
-def _show_kind(kind: str, nodes: Sequence[NodeReport], say: Say) -> None:
+def _show_kind(kind: str, nodes: Sequence[NodeReport], report: Report, say: Say) -> None:
     """A line for the nodes of a type that are well, and one for those that are not."""
     well = [node for node in nodes if node.error is None]
     if well:
@@ -371,14 +390,16 @@ def _show_kind(kind: str, nodes: Sequence[NodeReport], say: Say) -> None:
     wrong = [node for node in nodes if node.error is not None]
     for node in wrong[:1]:
         more = f" ({len(wrong) - 1} more, with -v)" if len(wrong) > 1 else ""
-        say(f"  {node.error}{more}", "red")
+        say(f"{_node_line(node, report)}{more}", "red")
 
 
 def _show_verdict(report: Report, say: Say, *, concise: bool) -> None:
+    from anydml.onnx.tools.random_inputs import word_needed
+
     total, level = report.count, report.level
     if report.refused:
-        told = f"{report.file}: {report.refused.total()} of {total} nodes cannot run at level {level}"
-        told = f"{told}: {_kinds(report.refused)}"
+        told = f"{report.file}: {report.verdict}: {report.refused.total()} of {counted(total, 'node')} cannot run"
+        told = f"{told} at feature level {level}: {_kinds(report.refused)}"
         say(f"{told}; {_count(report.unknown)} not known" if report.unknown else told, "red")
         missing = sum(isinstance(node.error, UnsupportedError) for node in report.nodes)
         if missing and not concise:
@@ -386,18 +407,26 @@ def _show_verdict(report: Report, say: Say, *, concise: bool) -> None:
             told = f"{_count(missing)} not at fault: {'it is' if one else 'they are'} not built here"
             say(f"{told}; `anydml support --onnx` lists the types of nodes that are", "yellow")
     elif report.faults:
-        say(f"{report.file}: cannot run", "red")
+        say(f"{report.file}: {report.verdict}: it cannot run", "red")
     elif report.doubt is not None:
-        say(f"{report.file}: undetermined: {report.doubt.faults[0]}", "yellow")
+        say(f"{report.file}: {UNDETERMINED.code} {report.verdict}: {report.doubt.faults[0]}", "yellow")
     else:
-        counted = "1 node, which runs" if total == 1 else f"{total} nodes, which run"
-        told = f"{report.file}: {counted} at feature level {level}, and from {report.lowest_level} on"
+        nodes = "1 node, which runs" if total == 1 else f"{total} nodes, which run"
+        told = f"{report.file}: {report.verdict}: {nodes} at feature level {level}, and from {report.lowest_level} on"
         if hosted := report.hosted.total():
             own = total - hosted - report.unknown
             since = f", from {report.lowest_level} on" if own else ""
-            told = f"{report.file}: {count(own, 'node')} by DirectML's operators{since}, and {hosted} on the host"
-        unknown = f", as far as is known: {_count(report.unknown)} known at a run alone" if report.unknown else ""
-        say(f"{told}{unknown}", "yellow" if unknown else "")
+            rest = f"{counted(own, 'node')} by DirectML's operators{since}, and {hosted} on the host"
+            told = f"{report.file}: {report.verdict}: {rest}"
+        if report.unknown:
+            unknown = f"{report.unknown} of {counted(total, 'node')} {_is(report.unknown)} known at a run alone"
+            told = f"{report.file}: {report.verdict}, as far as is known: {unknown}"
+            if hosted:
+                told = f"{told}; {rest}"
+            elif total > report.unknown:
+                told = f"{told}; the rest run at feature level {level}, and from {report.lowest_level} on"
+            told = f"{told}; {as_options(word_needed(report.needs))}" if report.needs else told
+        say(told, "yellow" if report.unknown else "")
 
 
 def _kinds(counted: Counter[str]) -> str:
@@ -405,12 +434,16 @@ def _kinds(counted: Counter[str]) -> str:
 
 
 def _count(nodes: int) -> str:
-    return "1 node is" if nodes == 1 else f"{nodes} nodes are"
+    return f"{counted(nodes, 'node')} {_is(nodes)}"
 
 
-def _node_line(node: NodeReport) -> str:
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _node_line(node: NodeReport, report: Report) -> str:
     if node.error is not None:
-        return f"  {node.error}"
+        return f"  {_kind_of(node.error, report).code} {as_options(str(node.error))}"
     found = ", ".join(dict.fromkeys(node.operators))
     times = f" ({len(node.operators)})" if len(node.operators) > 1 else ""
     since = f", from {node.lowest_level} on" if node.lowest_level else ""
@@ -531,8 +564,11 @@ def check(
     Sizes that an ONNX model leaves open and nobody gives are assumed: of several the first with which its nodes fit
     together. Where none does, the model is undetermined, which is no fault.
 
-    Exit status: 0 valid or undetermined; 1 a description, a binding, an index or a name is at fault; 2 a file cannot
-    be used; 3 it needs a part that is not built or not installed.
+    A finding begins with its code, which --select and --ignore take; --rules lists them.
+
+    Exit status: 0 valid or undetermined; 1 invalid: a description, a binding, an index or a name is at fault, a node
+    type is none of ONNX's, or --strict refuses a node; 2 unusable: a file cannot be read; 3 unsupported: it needs a
+    part that is not built or not installed. `anydml run`, `explain` and `compare` end with the same status.
 
     \b
     Examples:
@@ -643,9 +679,9 @@ class _Checker:
             if not models.is_one and self.form != "concise":
                 say()
         if not models.is_one:
-            faulty = [one for one in found if one.status]
-            ignored = sum(bool(one.silenced) and not one.status for one in found)
-            told = f"{count(len(found), 'model')}: {len(found) - len(faulty) - ignored} valid"
-            told += f", {ignored} with faults that are ignored" if ignored else ""
-            rest = f", {len(faulty)} not ({count(sum(one.faults for one in faulty), 'fault')})" if faulty else ""
-            say(f"{told}{rest} at feature level {self.level}", "red" if faulty else "")
+            faults = sum(one.faults for one in found if one.status)
+            words = Counter(one.verdict for one in found)
+            told = ", ".join(f"{words[word]} {word}" for word in _VERDICTS if words[word] or word == _VERDICTS[0])
+            rest = f" ({counted(faults, 'fault')})" if faults else ""
+            told = f"{counted(len(found), 'model')}: {told}{rest} at feature level {self.level}"
+            say(told, "red" if any(one.status for one in found) else "")

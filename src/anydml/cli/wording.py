@@ -10,6 +10,8 @@ _WORDS = {
     r"--max-memory, or max_memory=, allows": "--max-memory allows",
     r"\bshapes must name": "--shape must name",
     r"allow_float64=True": "--allow-float64",
+    r"; in Python (an array by its name|arrays by their names)": "",
+    "without strict it": "without --strict it",
     r'index_mode="clamp"': "--index-mode clamp",
 }
 

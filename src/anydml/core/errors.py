@@ -18,6 +18,10 @@ DXGI_ERROR_UNSUPPORTED = 0x887A0004
 DXGI_ERROR_DEVICE_REMOVED = 0x887A0005
 FAULT, UNUSABLE, MISSING = 1, 2, 3
 """The program's exit statuses: a fault of the author's, a file that cannot be used, something that is not here."""
+VERDICTS = {0: "valid", FAULT: "invalid", UNUSABLE: "unusable", MISSING: "unsupported"}
+"""What a model is, by the status of its check."""
+UNDETERMINED = "undetermined"
+"""What a model is that no sizes tried fit, and that may be sound."""
 
 
 def show(value: object, limit: int = 120) -> str:
@@ -74,6 +78,8 @@ class Fault:
     """For a fault among those of several operators: whose it is."""
     is_slip: bool = False
     """Whether a caller named what there is none of, or data was made up: the model is at no fault then."""
+    is_final: bool = False
+    """Whether no version has what is asked for: a node type that ONNX lacks, or with `strict` a node of the host's."""
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         try:

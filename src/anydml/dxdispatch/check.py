@@ -21,7 +21,7 @@ from anydml.arrays.tensor import TensorDesc
 from anydml.core.display import Shown, Table, counted
 from anydml.core.enum_parsing import suggest
 from anydml.core.enums import FeatureLevel
-from anydml.core.errors import MISSING, DescriptionError, DmlError, ModelFileError, Place, printable, show
+from anydml.core.errors import MISSING, VERDICTS, DescriptionError, DmlError, ModelFileError, Place, printable, show
 from anydml.core.limits import default_max_memory
 from anydml.core.memory import NUMPY_DIMENSIONS, numpy_view, word_bytes
 from anydml.dxdispatch.bind import Binder, by_slot, byte_offset, name_of, reword
@@ -207,7 +207,8 @@ class ModelReport(Shown):
         return not self.faults
 
     def __str__(self) -> str:
-        lines = [f"{self.file}: {counted(len(self.faults), 'fault')} at level {self.level}"]
+        faults = f", {counted(len(self.faults), 'fault')}" if self.faults else ""
+        lines = [f"{self.file}: {VERDICTS[self.status]}{faults} at feature level {self.level}"]
         for one in self.dispatchables:
             since = "valid at no level" if one.lowest_level is None else f"valid from level {one.lowest_level} on"
             lines.append(f"  {one.name!r}: {one.operator}, {since}")
@@ -246,6 +247,7 @@ class ModelReport(Shown):
             "model": self.file,
             "feature_level": str(self.level),
             "valid": bool(self),
+            "verdict": VERDICTS[self.status],
             "memory_in_bytes": self.memory_in_bytes,
             "output_in_bytes": self.output_in_bytes,
             "dispatchables": [

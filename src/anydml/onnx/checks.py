@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anydml.core.display import Table
@@ -73,11 +73,37 @@ def ends_table(inputs: Mapping[str, TensorInfo], outputs: Mapping[str, TensorInf
     return Table("", ("", "name", "type"), rows)
 
 
-def check_graph(source: Source, is_hosted: Callable[[Node], bool], *, is_strict: bool) -> bool:
+HOST_ONLY, NODE_TYPE = "host-only", "node-type"
+"""DirectML has no operator or type for a node, which is kept from the host; ONNX has no such type of nodes."""
+
+
+def blame(node: Node, takes: Callable[[Node], bool]) -> str:
+    """Why nothing that could be built here would mend a node without a lowering; nothing where something would.
+
+    `takes` says what the host runs where it may.
+    """
+    if takes(node):
+        return HOST_ONLY
+    return "" if node.domain or node.kind in lowered_kinds() else NODE_TYPE
+
+
+WITHOUT_STRICT = "without strict it runs on the host"
+
+
+def word_lacking(source: Source, node: Node) -> Fault:
+    """The fault of a node of a type that ONNX lacks, and the type that is meant."""
+    rule = f"ONNX has no node type {printable(node.kind)} at opset {source.opset}"
+    return Fault(field=node.op_type, rule=rule, way_out=suggest(node.kind, lowered_kinds()))
+
+
+def check_graph(
+    source: Source, is_hosted: Callable[[Node], bool], *, is_strict: bool, takes: Callable[[Node], bool]
+) -> bool:
     """Check node types first, all together, then names, then each node against what ONNX says of its type.
 
     A node that `is_hosted` takes, and what has a type that DirectML lacks, is left to the host: gives whether none is.
-    Where it `is_strict`, tensors of such a type are refused, and sequences are not.
+    Where it `is_strict`, tensors of such a type are refused, and sequences are not; `takes` says what the host would
+    run.
     """
     graphs = [source.model.graph, *graphs_within(source.model.graph.node)]
     foreign = list(_foreign_types(source, graphs))
@@ -86,7 +112,8 @@ def check_graph(source: Source, is_hosted: Callable[[Node], bool], *, is_strict:
     kinds = {kind for _, kind in every}
     lacking = {kind for kind in kinds if find_lowering(kind, source.opset) is None}
     others = [node for node, kind in every if kind in lacking and not is_hosted(node)]
-    faults = [*_unsupported_nodes(source, others), *_sparse_tensors(graphs), *refused]
+    faults = [*_unsupported_nodes(source, others, takes), *_sparse_tensors(graphs)]
+    faults += [replace(one, is_final=is_host_type(one.value)) for one in refused]
     if faults:
         raise UnsupportedError(source.name, faults[:_MOST_TOLD])
     _check_names(source, graphs)
@@ -152,7 +179,7 @@ _OF_A_PROCESSOR = dict.fromkeys(
 """By domain, why its node types are nobody else's."""
 
 
-def _unsupported_nodes(source: Source, nodes: list[Node]) -> Iterator[Fault]:
+def _unsupported_nodes(source: Source, nodes: list[Node], takes: Callable[[Node], bool]) -> Iterator[Fault]:
     """One fault for each type of nodes that there is no lowering for, and that the host does not take."""
     counts = Counter(node.kind for node in nodes)
     first = {node.kind: node for node in reversed(nodes)}
@@ -161,11 +188,16 @@ def _unsupported_nodes(source: Source, nodes: list[Node]) -> Iterator[Fault]:
         at = f" at opset {source.opset}" if kind in lowered_kinds() else ""
         node = first[kind]
         why = why_kept(node, source.functions, source.model) or _OF_A_PROCESSOR.get(node.domain, "")
-        rule = f"{node.label}{others}: {printable(kind)} is not supported{at}{why}"
-        hint = suggest(kind, lowered_kinds()) if not why else ""
+        rule, hint = f"{printable(kind)} is not supported{at}{why}", suggest(kind, lowered_kinds()) if not why else ""
+        to_blame = "" if why else blame(node, takes)
+        if to_blame == NODE_TYPE:
+            rule = word_lacking(source, node).rule
+        elif to_blame == HOST_ONLY:
+            hint = f"{WITHOUT_STRICT};"
         listed = _LISTED.format(len(lowered_kinds())) if i == len(counts) - 1 else ""
         way_out = " ".join(filter(None, (hint, listed)))
-        yield Fault(field=node.op_type, rule=rule, value=count, way_out=way_out)
+        told = f"{node.label}{others}: {rule}"
+        yield Fault(field=node.op_type, rule=told, value=count, way_out=way_out, is_final=bool(to_blame))
 
 
 def _sparse_tensors(graphs: list[Graph]) -> Iterator[Fault]:

@@ -304,6 +304,7 @@ def refuse_doubtful(subject: str, example: Example) -> DynamicSizesError:
     """The error of a model whose sizes must be given."""
     rule = "no sizes were found for its dynamic dimensions with which its nodes fit together"
     label, why = min(example.doubtful)
-    found = f"with {_listed(example.assumed)} {why if why.startswith(label) else f'{label}: {why}'}"
-    way_out = f"pass those that it is made for in place of these: {options(example.assumed, example.shapes)}"
+    tried = f"with {options(example.assumed, example.shapes)}"  # as it is typed, and once
+    found = f"{tried} {why if why.startswith(label) else f'{label}: {why}'}"
+    way_out = "pass those that it is made for in their place"
     return DynamicSizesError(subject, Fault(field="shapes", rule=rule, found=found, way_out=way_out))

@@ -19,6 +19,7 @@ from anydml.core.errors import (
     DmlError,
     Fault,
     ModelError,
+    UnsupportedError,
     printable,
     show,
 )
@@ -41,6 +42,7 @@ from anydml.onnx.arguments import (
 from anydml.onnx.checks import TensorInfo, check_graph, describe, ends_table
 from anydml.onnx.element_types import ELEMENT_TYPES, ForeignType
 from anydml.onnx.example_sizes import find_example, refuse_doubtful
+from anydml.onnx.ir import nodes_within
 from anydml.onnx.lower.lowering_cache import Kept
 from anydml.onnx.lower.refusals import Refusal, Why
 from anydml.onnx.lower.trace import trace_all
@@ -338,7 +340,7 @@ class Model(Shown):
         taken = {name: take_value(array, self.inputs[name], HOST) for name, array in arrays.items()}
         found = self._find_or_divide(shapes, taken)
         if isinstance(found, Refusal) and found.why is not Why.VALUES:
-            raise found.error
+            raise self._told(found)
         return set(found.inputs) - arrays.keys() if isinstance(found, Refusal) else set()
 
     @property
@@ -562,10 +564,19 @@ class Model(Shown):
 
     # Programs
 
+    def _told(self, found: Refusal) -> DmlError:
+        """A refusal's error; of a node that `strict` keeps from the host as what no version takes."""
+        if self._is_strict and found.why is Why.DEVICE and isinstance(found.error, UnsupportedError):
+            nodes = nodes_within(self._source.model.graph.node)
+            if any(map(hosts(self._source), (node for node in nodes if node.kind == found.kind))):
+                faults = [replace(one, is_final=True) for one in found.error.faults]
+                return UnsupportedError(found.error.subject, faults)
+        return found.error
+
     def _compile_early(self, shapes: dict[str, tuple[int, ...]]) -> Program | None:
         found = self._find_or_divide(shapes, {})
         if isinstance(found, Refusal) and found.why is not Why.VALUES:
-            raise found.error
+            raise self._told(found)
         return found if isinstance(found, Program) else None
 
     def _program(
@@ -574,7 +585,7 @@ class Model(Shown):
         """The program, `is_exact` for these very values, or the parts that run the model, be it from now on."""
         found = self._find_or_divide(shapes, arrays, is_exact=is_exact)
         if isinstance(found, Refusal):
-            raise found.error
+            raise self._told(found)
         return found
 
     def _find_or_divide(
@@ -642,5 +653,6 @@ def load(
     with memory_told("load"):
         source = read_model(model, max_memory=max_memory, max_steps=max_steps, is_kept=True)
         source = replace(source, disabled_passes=disabled) if disabled else source
-        is_whole = check_graph(source, hosts(source, is_strict=bool(strict)), is_strict=bool(strict))
+        host = hosts(source, is_strict=bool(strict))
+        is_whole = check_graph(source, host, is_strict=bool(strict), takes=hosts(source))
         return Model(source, device, {} if shapes is None else shapes, is_strict=bool(strict), is_whole=is_whole)

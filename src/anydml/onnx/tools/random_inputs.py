@@ -27,7 +27,7 @@ from anydml.onnx.element_types import ForeignType
 from anydml.onnx.lower.trace import trace_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from anydml.onnx.checks import TensorInfo
     from anydml.onnx.ir import Node
@@ -89,7 +89,9 @@ def make_up(
     for name, info in inputs.items():
         if isinstance(info.element, ForeignType):
             rule = f"input '{printable(name)}' must be given: there are no random values of {info.element.name}"
-            raise UnsupportedError("inputs", Fault(field=name, rule=rule, value=name))
+            raise UnsupportedError(
+                "inputs", Fault(field=name, rule=rule, value=name, way_out=_way_to_give(name), is_slip=True)
+            )
         # Each input has numbers of its own, whatever others there are.
         chance = np.random.default_rng([seed, *name.encode()])
         shape, dtype = shapes[name], info.element.dtype
@@ -171,9 +173,20 @@ def refuse_made_up(subject: str, names: Iterable[str]) -> DynamicSizesError:
             field=name,
             rule=f"input '{printable(name)}' must be given: shapes depend on its values",
             value=name,
-            way_out=f"--input {shlex.quote(f'{printable(name)}=…')} takes a number, a list such as [2,3] or a file; "
-            "in Python an array by its name",
+            way_out=_way_to_give(name),
         )
         for name in sorted(names)
     ]
     return DynamicSizesError(subject, faults)
+
+
+def _way_to_give(*names: str) -> str:
+    options = " ".join(f"--input {shlex.quote(f'{printable(name)}=…')}" for name in names)
+    verb, arrays = ("takes", "an array by its name") if len(names) == 1 else ("each takes", "arrays by their names")
+    return f"{options} {verb} a number, a list such as [2,3] or a file; in Python {arrays}"
+
+
+def word_needed(names: Sequence[str]) -> str:
+    """How to give the values that shapes depend on."""
+    several = ", ".join(f"'{printable(name)}'" for name in names)
+    return f"shapes depend on the values of {several}: {_way_to_give(*names)}"

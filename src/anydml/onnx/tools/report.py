@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.arrays.view import describe
 from anydml.core.display import Shown, Table, counted
-from anydml.core.enum_parsing import suggest
 from anydml.core.enums import DataType, FeatureLevel
 from anydml.core.errors import (
     FAULT,
     MISSING,
+    UNDETERMINED,
+    VERDICTS,
     BindingError,
     DmlError,
     DynamicSizesError,
@@ -25,16 +26,27 @@ from anydml.core.errors import (
 )
 from anydml.core.memory import HOST, word_bytes
 from anydml.onnx.arguments import memory_told, take
-from anydml.onnx.checks import TensorInfo, check_names, element_of, ends_table, is_host_type
+from anydml.onnx.checks import (
+    HOST_ONLY,
+    NODE_TYPE,
+    WITHOUT_STRICT,
+    TensorInfo,
+    blame,
+    check_names,
+    element_of,
+    ends_table,
+    is_host_type,
+    word_lacking,
+)
 from anydml.onnx.checks import describe as describe_output
 from anydml.onnx.example_sizes import Examples, find_example, refuse_doubtful
 from anydml.onnx.lower.refusals import Why
-from anydml.onnx.lower.registry import lowered_kinds
 from anydml.onnx.lower.trace import trace_all
 from anydml.onnx.partition.control_flow import told
 from anydml.onnx.partition.partitioned_model import hosts
 from anydml.onnx.read import read_model
 from anydml.onnx.shapes import Binder, refuse_large
+from anydml.onnx.tools.random_inputs import word_needed
 from anydml.operators.schema.fields import bare_name
 from anydml.runtime.device import Device
 
@@ -79,25 +91,17 @@ def lowest_level(desc: OperatorDesc) -> FeatureLevel | None:
 # Faults that DirectML has no part in
 
 
-HOST_ONLY, NODE_TYPE = "host-only", "node-type"
-"""DirectML has no operator or type for a node, which is kept from the host; ONNX has no such type of nodes."""
-
-
 def _own_fault(error: DmlError | None, record: Record, source: Source, blames: dict[DmlError, str]) -> DmlError | None:
     """A refusal as the model's fault, where nothing that could be built here would take the node."""
     node, refusal = record.node, record.refusal
     if error is None or refusal is None or refusal.why is not Why.DEVICE or not isinstance(error, UnsupportedError):
         return error
-    if hosts(source)(node):
-        found = ModelError(error.subject, error.faults)
-        blames[found] = HOST_ONLY
-        return found
-    if node.domain or node.kind in lowered_kinds():
+    why = blame(node, hosts(source))
+    if not why:
         return error
-    hint = suggest(node.kind, lowered_kinds())
-    rule = f"ONNX has no node type {printable(node.kind)} at opset {source.opset}"
-    found = ModelError(error.subject, Fault(field=node.op_type, rule=rule, way_out=hint))
-    blames[found] = NODE_TYPE
+    own = [replace(fault, way_out=fault.way_out or WITHOUT_STRICT) for fault in error.faults]
+    found = ModelError(error.subject, word_lacking(source, node) if why == NODE_TYPE else own)
+    blames[found] = why
     return found
 
 
@@ -124,6 +128,8 @@ class NodeReport:
     """Whether anything can be said of it before a run."""
     is_hosted: bool = False
     """Whether it runs on the host, because DirectML lacks the operator or the type."""
+    needs: tuple[str, ...] = ()
+    """The inputs whose values must be given for that."""
     makes: Mapping[str, TensorInfo | None] = field(default_factory=dict)
     """By the names of its outputs; None for one of which nothing is known."""
 
@@ -172,13 +178,13 @@ class Report(Shown):
         return not self.status
 
     def __str__(self) -> str:
-        valid = "can run" if self.doubt is None else "undetermined"
-        found = valid if self else f"{counted(sum(self.refused.values()) + len(self.faults), 'fault')}"
-        lines = [f"{self.file}: {found} at level {self.level}, {counted(self.count, 'node')}"]
+        faults = "" if self else f", {counted(sum(self.refused.values()) + len(self.faults), 'fault')}"
+        lines = [f"{self.file}: {self.verdict}{faults} at feature level {self.level}, {counted(self.count, 'node')}"]
         lines += [f"  {info}" for info in (*self.inputs.values(), *self.outputs.values())]
         lines += [f"  on the host: {kind} {count} times" for kind, count in self.hosted.items()]
         lines += [f"  {node.error}" for node in self.nodes if node.error is not None]  # which names the node
         lines += [f"  {self.doubt}"] if self.doubt is not None else []
+        lines += [f"  {word_needed(self.needs)}"] if self.needs else []
         return "\n".join([*lines, *(f"  {fault}" for fault in self.faults)])
 
     def _shown(self) -> Iterator[str | Table]:
@@ -232,15 +238,27 @@ class Report(Shown):
             return 0
         return FAULT if any(not isinstance(error, UnsupportedError) for error in errors) else MISSING
 
+    @property
+    def verdict(self) -> str:
+        """What the model is: valid, invalid, unsupported, or undetermined."""
+        return VERDICTS[self.status] if not self or self.doubt is None else UNDETERMINED
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The inputs whose values nodes depend on, and that nobody gave."""
+        return tuple(sorted({name for node in self.nodes for name in node.needs}))
+
     def as_data(self) -> dict[str, Any]:
         """For JSON."""
         return {
             "file": self.file,
             "feature_level": str(self.level),
             "lowest_level": str(self.lowest_level),
+            "verdict": self.verdict,
             "valid": bool(self) if self.doubt is None or not self else None,
             "undetermined": None if self.doubt is None else str(self.doubt),
             "unknown": self.unknown,
+            "needs": list(self.needs),
             "assumed": dict(self.assumed),
             "faults": [str(fault) for fault in self.faults],
             "nodes": [node.as_data() for node in self.nodes],
@@ -414,13 +432,15 @@ def _judge(
     earlier: str,
 ) -> NodeReport:
     refusal, note, is_known, is_hosted = record.refusal, record.note, True, False
+    needs: tuple[str, ...] = ()
     error = None if refusal is None else refusal.error
     if refusal is not None and refusal.why is Why.VALUES:
         large = [fault for name in sorted(refusal.inputs) if (fault := refuse_large(name, shapes[name])) is not None]
         if large:
             error = ModelError(record.label, large)
         else:
-            names = ", ".join(sorted(map(repr, refusal.inputs)))
+            needs = tuple(sorted(refusal.inputs))
+            names = ", ".join(map(repr, needs))
             note = f"known at a run: depends on the values of {names}{f'; {flow}' if flow else ''}"
             error, is_known = None, False
     elif refusal is not None and refusal.why is Why.EARLIER:
@@ -445,4 +465,4 @@ def _judge(
         rule = f"{worst.type.name} of these types and dimensions needs {lowest.dml_name}"
         error = DmlError(record.label, Fault(field="", rule=rule, way_out=f"this check is for {level}", level=lowest))
     found = record.operators
-    return NodeReport(record.label, record.kind, record.name, found, lowest, note, error, is_known, is_hosted)
+    return NodeReport(record.label, record.kind, record.name, found, lowest, note, error, is_known, is_hosted, needs)
