@@ -114,7 +114,7 @@ def test_three_dispatches_become_one_pass(tmp_path: Path) -> None:
     data = model(dispatch("flip", "a", "b"), dispatch("sum", "b", "c"), dispatch("flip", "c", "d"), shown("d"))
     assert told(tmp_path, data) == textwrap.dedent("""\
         model.json as one graph
-        3 nodes: one by one 3 passes that move 192 bytes, compiled 1 pass that moves 64 bytes: 2 passes and 128 bytes (66%) less
+        3 operators: one by one 3 passes that move 192 bytes, compiled 1 pass that moves 64 bytes: 2 passes and 128 bytes (66%) less
 
         before  node                      work                                from → to       moves  becomes
              1  SLICE1 flip               copy [1,1,2,4] from a[..., ::-1]    a → flip     64 bytes  pass 1
@@ -158,7 +158,7 @@ def test_drawings_go_to_stdout_and_to_files(tmp_path: Path) -> None:
 def test_a_dispatch_whose_result_nobody_sees_does_not_run(tmp_path: Path) -> None:
     data = model(dispatch("flip", "a", "b"), dispatch("sum", "a", "b"))
     text = told(tmp_path, data)
-    assert "1 node:" in text
+    assert "1 operator:" in text
     assert text.endswith("flip feeds no output, and does not run.\n")
 
 

@@ -74,7 +74,7 @@ def test_a_verb_without_words_of_its_own_is_told_by_its_name(monkeypatch: pytest
 def test_parts_of_a_tensor_are_told_and_become_their_own_passes() -> None:
     picture = explain_desc(joined_and_split())
     assert str(picture) == textwrap.dedent("""\
-        5 nodes: one by one 8 passes that move 2.406 KiB, compiled 5 passes that move 1.594 KiB: 3 passes and 832 bytes (33%) less
+        5 operators: one by one 8 passes that move 2.406 KiB, compiled 5 passes that move 1.594 KiB: 3 passes and 832 bytes (33%) less
 
         before  node                          work                                     from → to          moves  becomes
              1  ELEMENT_WISE_IDENTITY scaled  scale x by 2, add 1                      x → scaled     384 bytes  pass 1

@@ -33,7 +33,7 @@ X = T("float32", (6, 8))
 
 def test_a_graph_that_becomes_one_pass() -> None:
     assert str(explain_desc(crop_flip_sum_flip())) == textwrap.dedent("""\
-        4 nodes: one by one 4 passes that move 640 bytes, compiled 1 pass that moves 160 bytes: 3 passes and 480 bytes (75%) less
+        4 operators: one by one 4 passes that move 640 bytes, compiled 1 pass that moves 160 bytes: 3 passes and 480 bytes (75%) less
 
         before  node                      work                              from → to        moves  becomes
              1  SLICE1 crop               copy [4,5] from x[1:5, 2:7]       x → crop     160 bytes  pass 1
@@ -53,7 +53,7 @@ def test_a_graph_that_becomes_one_pass() -> None:
 def test_a_node_in_several_passes_and_one_that_does_not_run() -> None:
     assert str(explain_desc(forked(), title="three  outputs\n")) == textwrap.dedent("""\
         three outputs
-        5 nodes: one by one 5 passes that move 708 bytes, compiled 3 passes that move 524 bytes: 2 passes and 184 bytes (25%) less
+        5 operators: one by one 5 passes that move 708 bytes, compiled 3 passes that move 524 bytes: 2 passes and 184 bytes (25%) less
 
         before  node                         work                                                          from → to           moves  becomes
              1  SLICE1 crop                  copy [4,5] from x[1:5, 2:7]                                   x → crop        160 bytes  passes 1, 2
@@ -80,7 +80,7 @@ def test_what_is_computed_once_is_told_apart() -> None:
     rows = g.input(T("uint32", (2, 1)), "rows")
     picture = explain_desc(g.desc(dml.gather_nd(sums, rows, index_mode="clamp").named("pick")))
     assert str(picture) == textwrap.dedent("""\
-        2 nodes: one by one 2 passes that move 104 bytes, compiled 1 pass that moves 56 bytes: 1 pass and 48 bytes (46%) less
+        2 operators: one by one 2 passes that move 104 bytes, compiled 1 pass that moves 56 bytes: 1 pass and 48 bytes (46%) less
 
         before  node                       work                                     from → to              moves  becomes
              1  CUMULATIVE_SUMMATION sums  running sum along axis 1 of table        table → sums        48 bytes  computed once
@@ -126,7 +126,7 @@ def test_outputs_of_one_node_are_copies_that_become_their_own_passes() -> None:
         ("copy", ("node0",), "copy [6,8] from output0", "pass 3"),
     ]
     assert picture.summary == (
-        "2 nodes: one by one 3 passes that move 1.125 KiB, compiled 3 passes that move 1.125 KiB"
+        "2 operators: one by one 3 passes that move 1.125 KiB, compiled 3 passes that move 1.125 KiB"
     )
 
 

@@ -209,7 +209,7 @@ def test_an_index_among_constants_is_found_when_the_graph_is_compiled(engine: st
 def test_a_model_explains_what_it_runs() -> None:
     g, _, y = crop_and_sum()
     model = g.compile(y)
-    assert "2 nodes: one by one 2 passes that move 144 bytes, compiled 1 pass that moves 72 bytes" in str(
+    assert "2 operators: one by one 2 passes that move 144 bytes, compiled 1 pass that moves 72 bytes" in str(
         model.explain()
     )
     assert "<svg" in model._repr_html_()

@@ -13,6 +13,7 @@ from onnx_saved import DOUBLE, FLOAT, INT64, STRING, onnx, program, save, save_c
 import anydml as dml
 import anydml.onnx as front
 from anydml import FeatureLevel
+from anydml.onnx.tools.providers import forecast
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -254,10 +255,26 @@ def test_a_check_makes_nothing_up(crop: Path) -> None:
     assert "No such option" in result.output
 
 
+def test_every_command_counts_the_same_nodes(tmp_path: Path) -> None:
+    constant = onnx.helper.make_node("Constant", [], ["c"], value=onnx.numpy_helper.from_array(np.ones(2, "f")))
+    nodes = [
+        constant,
+        onnx.helper.make_node("Neg", ["c"], ["n"]),  # which is computed when the model is compiled
+        onnx.helper.make_node("Relu", ["x"], ["a"]),
+        onnx.helper.make_node("Add", ["a", "n"], ["y"]),
+    ]
+    path = save(tmp_path / "few.onnx", nodes, {"x": (FLOAT, [2])}, {"y": FLOAT})
+    assert front.check(path).count == 3
+    assert "3 nodes, which run" in program("check", path).output
+    assert "3 nodes are 2 operators: one by one" in program("explain", path).output
+    assert forecast(path, "dml").written == 3
+    assert "takes 2 of 2 nodes that ONNX Runtime makes of the model's 3;" in str(forecast(path, "dml"))
+
+
 def test_the_graph_that_it_becomes(crop: Path, tmp_path: Path) -> None:
     result = program("explain", crop, "--shape", "batch=3")
     assert result.exit_code == 0, result.output
-    assert "4 nodes: one by one 4 passes" in result.output
+    assert "5 nodes are 4 operators: one by one 4 passes" in result.output
     assert "compiled 2 passes" in result.output
     assert program("explain", crop, "--svg", tmp_path / "crop.svg").exit_code == 0
     assert (tmp_path / "crop.svg").read_text().startswith("<svg")

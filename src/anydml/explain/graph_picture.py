@@ -92,6 +92,8 @@ class GraphPicture:
     """By the names of graph passes, what each did: `disable_passes=` leaves one out."""
     parts: tuple[GraphPicture, ...] = ()
     """Of a model that is several graphs, each of them, and what runs between them, in order."""
+    made_of: int | None = None
+    """How many nodes of an ONNX model became these operators; None for a graph of operators."""
 
     @property
     def bytes_before(self) -> int:
@@ -108,7 +110,10 @@ class GraphPicture:
         """The whole in one line."""
         count = len({node for one in self.before for node in one.nodes})
         passes, saved = len(self.before) - len(self.after), self.bytes_before - self.bytes_after
-        told = f"{word_count(count, 'node')}: one by one {_moving(self.before)}, compiled {_moving(self.after)}"
+        told = word_count(count, "operator")
+        if self.made_of is not None:
+            told = f"{word_count(self.made_of, 'node')} {'is' if self.made_of == 1 else 'are'} {told}"
+        told = f"{told}: one by one {_moving(self.before)}, compiled {_moving(self.after)}"
         less = [word_count(passes, "pass")] if passes > 0 else []
         less += [f"{word_bytes(saved)} ({100 * saved // self.bytes_before}%)"] if saved > 0 else []
         more = [word_count(-passes, "pass")] if passes < 0 else []

@@ -45,7 +45,7 @@ from anydml.onnx.example_sizes import find_example, refuse_doubtful
 from anydml.onnx.ir import nodes_within
 from anydml.onnx.lower.lowering_cache import Kept
 from anydml.onnx.lower.refusals import Refusal, Why
-from anydml.onnx.lower.trace import trace_all
+from anydml.onnx.lower.trace import count_nodes, trace_all
 from anydml.onnx.partition.partitioned_model import Divided, graphs_of, hosts, picture_of, run_parts, take_value
 from anydml.onnx.partition.segment import looks_at
 from anydml.onnx.program import Footprint, Program, Spares, footprint, not_exact
@@ -358,10 +358,13 @@ class Model(Shown):
         and what runs on the host between them. It prints as text; `.svg()` and `.html()` draw it, and a notebook shows
         it.
         """
-        compiled = self._compiled({} if values is None else hold(values, self.name))
+        given = {} if values is None else hold(values, self.name)
+        compiled = self._compiled(given)
         if self._divided is not None:
             return picture_of(self._divided.parts(), self.name)
-        return compiled[0].explain()
+        arrays = {name: take_value(array, self.inputs[name], HOST) for name, array in given.items()}
+        records = trace_all(self._source, self.assume_shapes(given)[0], arrays, self.device, kept=self._kept).records
+        return replace(compiled[0].explain(), made_of=count_nodes(record.kind for record in records))
 
     def _compiled(self, given: Mapping[str, Any] = MappingProxyType({})) -> list[CompiledGraph]:
         """The graph, or those of the parts that are compiled, for assumed sizes where none is there yet.

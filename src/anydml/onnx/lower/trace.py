@@ -23,7 +23,7 @@ from anydml.onnx.lower.values import Value
 from anydml.onnx.signatures import check_types
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
 
@@ -104,6 +104,11 @@ def trace_all(
     found = _trace(source, shapes, values, device, kept, keep_going=True, assumes=assumes)
     assert isinstance(found, Trace)  # noqa: S101 - for type checkers: a walk that goes on has its refusals in records
     return found
+
+
+def count_nodes(kinds: Iterable[str]) -> int:
+    """How many nodes a model is said to have, by their types: Constants are tensors that stand among nodes."""
+    return sum(kind != "Constant" for kind in kinds)
 
 
 def _trace(

@@ -20,6 +20,7 @@ from anydml.core.display import counted
 from anydml.core.errors import DmlError, printable
 from anydml.core.package_data import read_json
 from anydml.onnx.library import node_kinds, optimized, type_variables
+from anydml.onnx.lower.trace import count_nodes
 from anydml.onnx.protobuf import ELEMENT_NAMES
 from anydml.onnx.read import read_model
 from anydml.onnx.tools.extract import self_contained
@@ -87,6 +88,8 @@ class Forecast:
     nodes: tuple[Placed, ...]
     copies: tuple[Copy, ...]
     remarks: tuple[str, ...] = field(default=())
+    written: int = 0
+    """How many nodes the model has before ONNX Runtime optimises it, Constants aside."""
 
     @property
     def on_gpu(self) -> int:
@@ -96,6 +99,8 @@ class Forecast:
     def __str__(self) -> str:
         name, left = PROVIDERS[self.provider], len(self.nodes) - self.on_gpu
         taken = f"{self.on_gpu} of {counted(len(self.nodes), 'node')}"
+        if self.written > len(self.nodes):
+            taken = f"{taken} that ONNX Runtime makes of the model's {self.written}"
         stay = f"{left or 'none'} {'stays' if left == 1 else 'stay'} on the CPU{':' if left else ''}"
         lines = [f"{name}'s provider of ONNX Runtime {self.version} takes {taken}; {stay}"]
         groups: dict[Why, list[Placed]] = {}
@@ -121,6 +126,7 @@ class Forecast:
             "provider": self.provider,
             "onnxruntime": self.version,
             "nodes": len(self.nodes),
+            "nodes_of_model": self.written,
             "on_gpu": self.on_gpu,
             "on_cpu": left,
             "copies": [{"tensor": c.name, "to_gpu": c.to_gpu, "for": list(c.readers)} for c in self.copies],
@@ -242,10 +248,11 @@ def _cast(found: str, taken: Sequence[str]) -> str:
 def forecast(model: Given, provider: str, *, max_memory: int | None = None) -> Forecast:
     """Foretell where ONNX Runtime runs each node of a model with one of its providers: `dml`, `cuda` or `webgpu`."""
     source = read_model(model, max_memory=max_memory)
+    written = count_nodes(node.kind for node in source.model.graph.node)
     source, remarks = _optimised(source)
     types = _types(source)
     search = _Search(provider, source.opset, types)
-    nodes = [node for node in source.model.graph.node if node.op_type != "Constant"]
+    nodes = [node for node in source.model.graph.node if count_nodes([node.kind])]
     found = {id(node): search.kernel(node) for node in nodes}
     kernels = {key: kernel for key, kernel in found.items() if isinstance(kernel, _Kernel)}
     kept = _kept_on_cpu(source.model.graph, nodes, kernels, types)
@@ -260,7 +267,8 @@ def forecast(model: Given, provider: str, *, max_memory: int | None = None) -> F
         remarks.append("data types of WebGPU's kernels are not published: those of its tensors were assumed")
     if any(node.bodies for node in nodes):
         remarks.append("nodes within If, Loop and Scan are not counted")
-    return Forecast(provider, _tables()["version"], tuple(placed), tuple(_copies(nodes, on_gpu)), tuple(remarks))
+    copies = tuple(_copies(nodes, on_gpu))
+    return Forecast(provider, _tables()["version"], tuple(placed), copies, tuple(remarks), written)
 
 
 _SHAPES = Why(

@@ -41,7 +41,7 @@ from anydml.onnx.checks import (
 from anydml.onnx.checks import describe as describe_output
 from anydml.onnx.example_sizes import Examples, find_example, refuse_doubtful
 from anydml.onnx.lower.refusals import Why
-from anydml.onnx.lower.trace import trace_all
+from anydml.onnx.lower.trace import count_nodes, trace_all
 from anydml.onnx.partition.control_flow import told
 from anydml.onnx.partition.partitioned_model import hosts
 from anydml.onnx.read import read_model
@@ -213,7 +213,7 @@ class Report(Shown):
     @property
     def count(self) -> int:
         """The number of nodes, Constants aside: the same in all commands and on the page."""
-        return sum(node.kind != "Constant" for node in self.nodes)
+        return count_nodes(node.kind for node in self.nodes)
 
     @property
     def unknown(self) -> int:
