@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,47 @@ def test_what_is_no_operand_is_refused() -> None:
     ):
         with pytest.raises(dml.DmlError, match=words):
             call()
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "instead"),
+    [
+        (lambda x: np.exp(x), "exp", "use dml.exp"),
+        (lambda x: np.add(x, 1), "add", "use dml.add"),
+        (lambda x: np.add.reduce(x), "add.reduce", "use dml.sum"),
+        (lambda x: np.frexp(x), "frexp", "`anydml support` lists the operators"),
+        (lambda x: np.sum(x, axis=1), "sum", "use dml.sum"),
+        (lambda x: np.max(x), "max", "use dml.amax(x, axis)"),
+        (lambda x: np.concatenate([x, x]), "concatenate", "use dml.concatenate"),
+        (lambda x: np.dot(x, x), "dot", "use dml.matmul(a, b)"),
+        (lambda x: np.linalg.inv(x), "linalg.inv", "`anydml support` lists the operators"),
+        (lambda x: np.exp(np.ones((2, 2), "f"), out=x), "exp", "use dml.exp"),
+    ],
+)
+def test_a_function_of_numpys_names_the_one_that_takes_expressions(call: Any, name: str, instead: str) -> None:
+    x = dml.Graph().input("float32", (2, 2))
+    said = f"np.{name} takes arrays, and an Expression of a graph has no values yet; {instead}"
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
+        call(x)
+
+
+def test_an_array_leaves_its_operators_to_an_expression() -> None:
+    graph = dml.Graph()
+    x, array = graph.input("float32", (2, 2)), np.full((2, 2), 3, "f")
+    values = np.array([[1, 2], [3, 4]], "f")
+    results: list[Any] = [np.float32(2) * x, np.float32(7) % x, np.int32(2) < x]
+    compiled = graph.compile(results)
+    for result, expected in zip(compiled(values), (2 * values, np.fmod(7, values), values > 2), strict=True):
+        assert np.array_equal(result, expected)
+    assert (array == x, array != x, np.shape(x), np.ndim(x), np.size(x)) == (False, True, (2, 2), 2, 4)
+    with pytest.raises(dml.DescriptionError, match="makes it part of the graph"):
+        array += x
+
+
+def test_an_expression_is_no_input() -> None:
+    graph = dml.Graph()
+    with pytest.raises(dml.DescriptionError, match="got an Expression; it is a tensor of a graph already"):
+        graph.input(graph.input("float32", (2, 2)))
 
 
 def test_an_expression_has_a_shape_and_no_elements() -> None:

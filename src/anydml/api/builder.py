@@ -80,6 +80,10 @@ class Graph(Shown):
         symbolic: the graph compiles once for all of them. A name is the same size wherever it stands. A description has
         sizes, and is followed by the input's name: `g.input(desc, "image")`.
         """
+        if isinstance(desc, Expression):
+            rule = "input: desc must be a description, an array or a type with sizes"
+            way_out = "it is a tensor of a graph already: use it as it is, or write input(x.desc) for one like it"
+            refuse(Fault(field="desc", rule=rule, value=desc, found="an Expression", way_out=way_out))
         is_array = hasattr(desc, "shape") and not isinstance(desc, (type, np.dtype))
         if name is None and sizes is not None and (isinstance(sizes, str) or is_array):
             sizes, name = None, sizes

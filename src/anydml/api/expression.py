@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.display import Shown, Table, describe
 from anydml.core.errors import DescriptionError, Fault
+from anydml.core.late_imports import import_alone
 from anydml.graph.check import byte_span, has_gaps
 from anydml.graph.description import SUBJECT
 from anydml.graph.nodes import OperatorNode
@@ -36,6 +38,23 @@ def _apply(name: str, *operands: object) -> Expression:
     return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand
 
 
+_OF_UFUNCS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "matmul": "matmul", "divide": "truediv", "remainder": "mod",
+    "power": "pow", "bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor", "left_shift": "lshift",
+    "right_shift": "rshift", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+}  # fmt: skip
+"""The operators that stand between an array and an expression, by the ufuncs that an array calls for them."""
+_REDUCED = {"add.reduce": "sum", "multiply.reduce": "prod", "maximum.reduce": "amax", "minimum.reduce": "amin"}
+
+
+def _not_numpys(name: str, meant: str) -> str:
+    """That a function of NumPy's has no numbers to compute with, and what takes its place."""
+    import_alone("anydml.api.unknown")
+    from anydml.api.unknown import word_in_place_of  # for errors alone
+
+    return f"np.{name} takes arrays, and an Expression of a graph has no values yet; {word_in_place_of(meant)}"
+
+
 class Arithmetic:
     """The operators of DirectMLX's expressions, each a function of DirectML's operators, with numbers, or
     lists of them, on either side.
@@ -45,7 +64,27 @@ class Arithmetic:
     """
 
     __slots__ = ()
-    __array_ufunc__: ClassVar[None] = None  # so that NumPy leaves `array + expression` to the expression
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """What NumPy asks for `array + expression`, which is the expression's to say, and for `np.exp(expression)`."""
+        is_in_place = len(options.get("out", ())) == 1 and options["out"][0] is inputs[0]  # array += expression
+        is_operator = method == "__call__" and ufunc.__name__ in _OF_UFUNCS and (not options or is_in_place)
+        if is_operator and not isinstance(inputs[0], Arithmetic):
+            first = inputs[0][()] if getattr(inputs[0], "shape", None) == () else inputs[0]  # a number, made an array
+            return _apply(_OF_UFUNCS[ufunc.__name__], first, inputs[1])
+        if method == "__call__" and ufunc.__name__ in ("equal", "not_equal"):  # of expressions, not of their elements
+            return (inputs[0] is inputs[1]) is (ufunc.__name__ == "equal")
+        name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        raise TypeError(_not_numpys(name, ufunc.__name__ if method == "__call__" else _REDUCED.get(name, name)))
+
+    def __array_function__(self, function: Any, _types: Any, args: Any, options: Any) -> Any:
+        """What NumPy asks for `np.sum(expression)`: shapes are known, and elements are not."""
+        of_shape: dict[str, Callable[[Any], Any]] = {"shape": tuple, "ndim": len, "size": math.prod}
+        known = of_shape.get(function.__name__)
+        if known is not None and len(args) == 1 and not options:
+            return known(args[0].shape)
+        name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")  # of linalg there are others
+        raise TypeError(_not_numpys(name, name))
 
     def equals(self, other: Operand) -> Expression:
         """Whether elements are equal: LOGICAL_EQUALS."""

@@ -242,6 +242,16 @@ def instead_of(name: str) -> str:
     return next((f"use {place}" for place, names in _INSTEAD.items() if word in map(squeeze, names.split())), "")
 
 
+def word_in_place_of(name: str) -> str:
+    """What to write for a function of NumPy's: the function of the same name, or the one that takes its place."""
+    from anydml.api.functions import function_names  # which asks this module for words
+
+    ours = {*function_names(), *(one.__name__ for one in FAMILIAR), *RENAMED}
+    along_axes = instead_of(f"reduce_{name}") if name in ("max", "min", "mean") else ""
+    way_out = along_axes or (f"use {name}" if name in ours else instead_of(name))
+    return way_out.replace("use ", "use dml.", 1) or "`anydml support` lists the operators"
+
+
 def operator_instead_of(name: str) -> str:
     """The operator that another library's name stands for, or that our function of that name is made of."""
     word, names = squeeze(name), map(function_name, OPERATORS)
