@@ -183,9 +183,42 @@ def test_a_models_metadata_is_asked_first(tmp_path: Path) -> None:
     assert front.check(path).assumed == {"batch": 1, "height": 96, "width": 64}
 
 
+@pytest.mark.parametrize(
+    ("shapes", "metadata", "expected"),
+    [
+        ({"x": ("n", 3, "h", "w")}, {}, {"n": 1, "h": 224, "w": 224}),
+        ({"x": ("n", "h", "w", 3)}, {}, {"n": 1, "h": 224, "w": 224}),
+        ({"x": ("n", 1, 48, "w")}, {}, {"n": 1, "w": 224}),
+        ({"x": ("n", 3, "h", "w")}, {"imgsz": "[640, 480]"}, {"n": 1, "h": 640, "w": 480}),
+        ({"x": ("n", 3, "h", "w")}, {"imgsz": "320"}, {"n": 1, "h": 320, "w": 320}),
+        ({"x": ("n", 3)}, {}, {"n": 2}),
+        ({"x": ("n", 64, "h", "w")}, {}, {"n": 2, "h": 2, "w": 2}),
+        ({"ids": ("n", "s"), "mask": ("n", 1, "s", "t")}, {}, {"n": 2, "s": 2, "t": 2}),
+        ({"x": ("n", 3, "s", 8), "ids": ("n", "s")}, {}, {"n": 2, "s": 2}),
+    ],
+)
+def test_images_are_of_a_likely_size(shapes: Any, metadata: dict[str, str], expected: dict[str, int]) -> None:
+    assert next(Examples(shapes, metadata).assignments()) == expected
+
+
+def test_a_sound_model_of_images_and_of_lengths_is_not_called_faulty(tmp_path: Path) -> None:
+    nodes = [
+        make("GlobalAveragePool", ["x"], ["p"]),
+        make("Reshape", ["t", "to"], ["r"], name="form"),  # of a length that no guess has
+        make("Shape", ["p"], ["s"]),
+    ]
+    inputs = {"x": (FLOAT, ["b", 3, "h", "w"]), "t": (FLOAT, ["n"])}
+    outputs = {"r": FLOAT, "s": INT64}
+    path = save(tmp_path / "two.onnx", nodes, inputs, outputs, {"to": np.array([7, 1111], np.int64)})
+    report = front.check(path)
+    assert report.status == 0
+    assert (report.doubt, report.assumed["n"]) == (None, 7777)
+
+
 def test_assignments_are_tried_once_each() -> None:
     found = list(Examples({"x": ("batch", 3, "h", "w"), "y": ("batch", "n")}, {}).assignments())
-    assert found[:2] == [dict.fromkeys(("batch", "h", "w", "n"), 2), {"batch": 1, "h": 224, "w": 224, "n": 224}]
+    image = {"batch": 1, "h": 224, "w": 224}
+    assert found[:3] == [{**image, "n": 2}, dict.fromkeys(("batch", "h", "w", "n"), 2), {**image, "n": 224}]
     assert all(one not in found[:i] for i, one in enumerate(found))
     assert list(Examples({"x": (2, 3)}, {}).assignments()) == [{}]
     language = {"input_ids": ("b", "s"), "attention_mask": ("b", "t"), "past.0": ("b", 2, "p", 8)}

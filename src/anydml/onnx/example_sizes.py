@@ -1,6 +1,7 @@
 """Example sizes: numbers for a model's dynamic dimensions, for whoever checks, draws or tries it without inputs.
 
-2 does for most models. A network with strides needs images that are large enough, and some take one batch alone: so
+2 does for most models, and nobody has images of 2 x 2: theirs are as large as the metadata says, or as most are. A
+network with strides needs images that are large enough, and some take one batch alone: so
 likely sizes are tried in order until nodes agree about one. Where nodes refuse all of those, the sizes that they ask
 for are computed: a node is lowered with symbolic sizes, which note what was found of them, and sizes are looked for of
 which the opposite is found. A model is at fault where a node refuses all of them for the same reason.
@@ -69,7 +70,7 @@ class Examples:
         seen: list[Assignment] = []
         uses = self._uses()
         total = self._total()
-        for assignment in itertools.chain([dict.fromkeys(uses, FIRST)], self._later(uses)):
+        for assignment in itertools.chain(self._of_images(uses), [dict.fromkeys(uses, FIRST)], self._later(uses)):
             if total is not None:
                 assignment[total[0]] = sum(assignment.get(part, 0) for part in total[1:])
             if assignment not in seen:
@@ -89,6 +90,11 @@ class Examples:
         """Whether a dynamic size is one of batches, by its name or its place."""
         return _is_batch(name, self._uses()[name])
 
+    @property
+    def has_images(self) -> bool:
+        """Whether the first sizes are those of images."""
+        return any(True for _ in self._of_images(self._uses()))
+
     def _uses(self) -> dict[str, list[_Use]]:
         found: dict[str, list[_Use]] = {}
         for shape in self.shapes.values():
@@ -96,6 +102,19 @@ class Examples:
                 if isinstance(size, str):
                     found.setdefault(size, []).append(_Use(axis, len(shape)))
         return found
+
+    def _of_images(self, uses: Mapping[str, Sequence[_Use]]) -> Iterator[Assignment]:
+        """Where inputs are images whose heights or widths are dynamic: those of a likely size, in batches of one."""
+        hints = _hinted(self.metadata) or [_SIZES[0]]
+        sizes = {0: hints[0], 1: hints[-1]}
+        found: dict[str, int] = {}
+        for shape in self.shapes.values():
+            for side, axis in enumerate(_sides(shape, is_alone=len(self.shapes) == 1)):
+                name = shape[axis]
+                if isinstance(name, str) and all(use.rank == 4 and use.axis in (1, 2, 3) for use in uses[name]):
+                    found[name] = sizes[side]
+        if found:
+            yield {name: found.get(name, 1 if _is_batch(name, uses[name]) else FIRST) for name in uses}
 
     def _later(self, uses: Mapping[str, Sequence[_Use]]) -> Iterator[Assignment]:
         """Batches of one, and of the other sizes either all, or those of the last axes, of a length."""
@@ -110,6 +129,14 @@ class Examples:
         for varies in varied:
             for size in (*hints, *_SIZES):
                 yield {name: size if varies(name) else 1 for name in uses}
+
+
+def _sides(shape: Sequence[int | str], *, is_alone: bool) -> tuple[int, ...]:
+    """The axes of an image's height and width, by its channels: three, or one of a model that reads nothing else."""
+    channels = (3, 1) if is_alone else (3,)
+    if len(shape) == 4 and shape[1] in channels:
+        return 2, 3
+    return (1, 2) if len(shape) == 4 and shape[3] in channels else ()
 
 
 def _is_batch(name: str, uses: Sequence[_Use]) -> bool:
@@ -199,13 +226,21 @@ def find_example(examples: Examples, trace: Callable[[Shapes], Trace]) -> Exampl
         if not example.faults:
             return example
         found.append(example)
-        if len(found) == 2 and example.faults == found[0].faults:
-            break  # of sizes that all differ: these are not the ones to try
+        if (
+            2 <= len(found) <= (3 if examples.has_images else 2)
+            and example.faults == found[-2].faults
+            and _all_differ(*found[-2:])
+        ):
+            break  # these are not the sizes to try
     if found[0].assumed:  # with none there is nothing to look for
         likely = [*found[1:], found[0]]  # the first are small
         found += _solved(examples, trace, max(likely, key=lambda one: (one.reached, -len(one.faults))))
     best = min(found, key=lambda one: len(one.faults))
     return best._replace(doubtful=best.faults - frozenset.intersection(*(one.faults for one in found)))
+
+
+def _all_differ(one: Example, other: Example) -> bool:
+    return all(size != other.assumed[name] for name, size in one.assumed.items())
 
 
 # Sizes that nodes ask for
