@@ -262,7 +262,9 @@ def test_a_map_is_told_in_words() -> None:
 
             ATensor {3} FLOAT32     BTensor {3} FLOAT32        OutputTensor {3} FLOAT32
                  0     1     2         0   1   2                     0      1      2
-                 1    -4   inf         2   2   2           →         3   -0.2    inf
+              [  1]   -4   inf        [2]  2   2           →         3   -0.2    inf
+
+            [ ] output[0], and what it is computed from
 
             output[0] = (a[0] + b[0] if a[0] + b[0] >= 0 else 0.1 * (a[0] + b[0])) = 1 + 2 = 3
             output[1] = (a[1] + b[1] if a[1] + b[1] >= 0 else 0.1 * (a[1] + b[1])) = 0.1 * (-4 + 2) = -0.2

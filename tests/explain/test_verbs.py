@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -282,6 +283,7 @@ def number_in(element: Element, desc: dml.OperatorDesc) -> int:
 def check_picture(case: Case, picture: Picture, *, is_whole: bool) -> None:
     assert picture.error is None
     desc, used = case.desc, set()
+    alone = next((found[1] for _, text in picture.legend if (found := re.match(r"(\S+), (and|which)", text))), None)
     outputs = {name: k for k, name in enumerate(desc.outputs())}
     grids = {grid.tensor: grid for grid in picture.grids}
     assert [grid.role for grid in picture.grids] == sorted(grid.role for grid in picture.grids)
@@ -298,7 +300,7 @@ def check_picture(case: Case, picture: Picture, *, is_whole: bool) -> None:
             chosen = [] if case.chosen is None else [case.chosen.ravel()[n]]
             assert [number_in(one, desc) for one in cell.chosen_by] == chosen
             is_marked = sources is not None if case.is_marked is None else case.is_marked.ravel()[n]
-            assert (cell.hue > 0) == is_marked
+            assert (cell.hue > 0) == (is_marked if alone is None else str(cell.element) == alone)
             used |= {*cell.sources, *cell.chosen_by} if cell.hue else set()
     for name, array in zip(desc.inputs(), case.inputs, strict=True):
         assert not is_whole or name in grids

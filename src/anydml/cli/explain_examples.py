@@ -41,7 +41,7 @@ _EXAMPLES = {
     "top_k": "--data 3,9,4,9 --axis 0 --k 2",
     "top_k1": "--data 3,9,4,9 --axis 0 --k 3 --direction increasing",
     "random_generator": "--data 0,0,0,0,7,0 --output-sizes 2,3",
-    "one_hot": '--data "[[1],[3]]" --type int64 --values [[0,5]] --output-sizes 2,4 --axis 1',
+    "one_hot": '--data "[[1],[3]]" --type uint32 --values [[0,5]] --output-sizes 2,4 --axis 1',
     "adam_optimizer": "--sizes 1,1,1,3 --step [[[[1]]]] --learning-rate 0.5",
     "padding": "--sizes 2,3 --start-padding 0,1 --end-padding 1,2 --mode edge",
     "padding1": "--sizes 2,3 --start-padding 0,1 --end-padding 1,2 --value 9 --type int32",
@@ -54,8 +54,8 @@ _EXAMPLES = {
     "diagonal_matrix1": "--sizes 3,4 --diagonal-fill-begin 0 --diagonal-fill-end 2 --value 9",
     "slice_grad": "--sizes 2,2 --output-sizes 3,4 --offsets 0,1 --window 3,3 --strides 2,-2",
     "roi_pooling": "--sizes 2,1,3,3 --roi [[[[1,0,0,2,2],[0,1,1,2,2]]]] --pooled-size 2,2",
-    "roi_align": "--sizes 2,1,3,3 --roi [[0,0,2,1]] --indices [1] --output-sizes 1,1,2,2",
-    "roi_align1": "--sizes 2,1,3,3 --roi [[0,0,2,1]] --indices [1] --output-sizes 1,1,2,2",
+    "roi_align": "--sizes 2,1,3,3 --roi [[0.5,0.5,2.5,2.5]] --indices [1] --output-sizes 1,1,2,2",
+    "roi_align1": "--sizes 2,1,3,3 --roi [[0.5,0.5,2.5,2.5]] --indices [1] --output-sizes 1,1,2,2",
     "roi_align_grad": "--gradient-data [[[[1,2]]]] --roi [[0,0,4,2]] --indices [0] --output-gradient-sizes 2,1,2,4",
     "resample": "--data 4,8,16 --scales 2 --mode linear",
     "resample1": "--data 4,8,16 --scales 2 --input-pixel-offsets 0.5 --output-pixel-offsets 0",
@@ -67,8 +67,14 @@ _EXAMPLES = {
     "rnn": (
         "--data [[[[1]],[[2]],[[-4]]]] --weight-data [[[[1]]]] --recurrence-data [[[[0.5]]]] --activation-descs relu"
     ),
-    "lstm": "--sizes 1,2,1,1 --weight-sizes 1,1,4,1 --recurrence-sizes 1,1,4,1 --activation-descs sigmoid,tanh,tanh",
-    "gru": "--sizes 1,2,1,1 --weight-sizes 1,1,3,1 --recurrence-sizes 1,1,3,1 --activation-descs sigmoid,tanh",
+    "lstm": (
+        "--data [[[[1]],[[0.5]]]] --weight-data [[[[2],[1],[3],[-1]]]] "
+        "--recurrence-data [[[[1],[2],[-1],[0.5]]]] --activation-descs sigmoid,tanh,tanh"
+    ),
+    "gru": (
+        "--data [[[[1]],[[0.5]]]] --weight-data [[[[2],[1],[-1]]]] --recurrence-data [[[[1],[2],[0.5]]]] "
+        "--activation-descs sigmoid,tanh"
+    ),
     "quantize": "--data [[-1,0,0.3],[1,2.6,4]] --quantizations-data [[0.5]] --quantization-type scale",
     "dequantize": "--data [[-3,0,2],[7,4,1]] --type int8 --quantizations-data [[0.5]] --quantization-type scale",
     "unfold": "--sizes 1,1,4 --window-sizes 3",

@@ -15,13 +15,15 @@ import numpy as np
 from anydml.core.enums import FeatureLevel
 from anydml.core.errors import BindingError, DescriptionError, DmlError, Fault, raise_description_faults, show
 from anydml.core.late_imports import import_alone
+from anydml.core.operator_type import OperatorType
 from anydml.explain.copies import CopyTale, JoinTale
 from anydml.explain.fetches import GatherTale, ReversalTale
 from anydml.explain.folds import ReduceTale, ScanTale
 from anydml.explain.grids import Limits, Scene, choose_inputs, choose_outputs, cut_input, cut_output, draw_grid
 from anydml.explain.maps import FillTale, MapTale, MoveTale, match_moved
+from anydml.explain.operator_tales import NonzeroTale, RandomTale
 from anydml.explain.picture import Element, Picture
-from anydml.explain.tale import GenericTale, Tale, lower_packed
+from anydml.explain.tale import MOST_SENTENCES, GenericTale, Tale, lower_packed
 from anydml.explain.values import read_array, write_single
 from anydml.ir.fetches import match_gathered, match_reversed
 from anydml.ir.patterns import is_copy, match_filled
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from anydml.arrays.tensor import TensorDesc
     from anydml.core.enums import LevelName
     from anydml.explain.picture import Coordinate, Grid
+    from anydml.explain.tale import Landing
     from anydml.explain.values import Values
 
 _DEFAULT_LIMITS = Limits()
@@ -80,14 +83,14 @@ def explain(
     except DmlError as error:
         return Picture(name, title, fields, error=error.with_traceback(None))
     primitives = lower_packed(desc)
-    kind, primitive = _tale_of(primitives)
+    kind, primitive = _tale_of(desc, primitives)
     try:
         values = _values(desc, partial(kind.made_up, desc, primitive), inputs)
     except BindingError as error:
         faults = [dataclasses.replace(fault, way_out=fault.way_out or way_out) for fault in error.faults]
         raise BindingError(name, faults) from None
     tale = kind(desc, primitives if len(primitives) > 1 else primitive, values)
-    grids, scene = _draw(desc, tale, kind.frames(desc, primitive), values, limits)
+    grids, landings = _draw(desc, tale, kind.frames(desc, primitive), values, limits)
     notes = (
         *[f"{grid.tensor}: {grid.left_out} left out." for grid in grids if grid.left_out],
         *_undrawn(desc, grids),
@@ -95,7 +98,7 @@ def explain(
         *tale.notes(),
         *[f"{remark}." for remark in report.remarks],
     )
-    sentences = tuple(tale.sentences(scene.landings))
+    sentences = tuple(tale.sentences(landings))
     return Picture(name, title, fields, tale.summary, grids, tale.legend, sentences, notes)
 
 
@@ -123,7 +126,7 @@ def _operator_of(named: type | str | Callable[..., object]) -> type[OperatorDesc
 
 def shown_inputs(desc: OperatorDesc, *inputs: object) -> list[np.ndarray[Any, Any]]:
     """The inputs of a valid description as its picture has them, every element: those given, and those made up."""
-    kind, primitive = _tale_of(lower_packed(desc))
+    kind, primitive = _tale_of(desc, lower_packed(desc))
     values = _values(desc, partial(kind.made_up, desc, primitive), inputs)
     frames, found = kind.frames(desc, primitive), []
     for name, tensor in desc.inputs().items():
@@ -197,9 +200,18 @@ _PATTERNS: tuple[tuple[Callable[[Map], Any], type[Tale]], ...] = (
 """Maps that are told in words of their own."""
 
 
-def _tale_of(primitives: Sequence[Primitive]) -> tuple[type[Tale], Any]:
+_OF_OPERATORS: dict[OperatorType, type[Tale]] = {
+    OperatorType.NONZERO_COORDINATES: NonzeroTale,
+    OperatorType.RANDOM_GENERATOR: RandomTale,
+}
+"""Operators that are told in words of their own."""
+
+
+def _tale_of(desc: OperatorDesc, primitives: Sequence[Primitive]) -> tuple[type[Tale], Any]:
     """The kind of a tale, and what it is told of: the first primitive, or what a pattern made of it."""
     primitive = primitives[0]
+    if (own := _OF_OPERATORS.get(desc.type)) is not None:
+        return own, primitive
     if all(map(is_copy, primitives)):
         return (CopyTale if len(primitives) == 1 else JoinTale), primitive
     if len(primitives) > 1 or len(primitive.targets) > 1:
@@ -220,14 +232,15 @@ def _draw(
     frames: Mapping[str, tuple[int, ...]],
     values: Mapping[str, Values],
     limits: Limits,
-) -> tuple[tuple[Grid, ...], Scene]:
+) -> tuple[tuple[Grid, ...], dict[Element, Landing]]:
     tensors, targets = desc.tensors(), choose_outputs(list(desc.outputs()), limits)
     cuts = {name: cut_output(frames[name], limits, tale.axis, tale.reverse, tale.marks) for name in targets}
     # By turns, so that an input shows something of what each output is made of.
     drawn = itertools.zip_longest(*([Element(name, at) for at in cut.coordinates()] for name, cut in cuts.items()))
     landings = {one: tale.landing(one) for several in drawn for one in several if one is not None}
+    marked = _mark_one(tale, landings)
     is_whole = len(targets) == len(desc.outputs()) and not any(cut.left_out for cut in cuts.values())
-    scene = Scene(tale, landings, is_whole=is_whole)
+    scene = Scene(tale, marked, is_whole=is_whole)
     grids = []
     for tensor in choose_inputs(list(values), list(scene.tensors()), limits):
         corners = _corners(tale, tensor)
@@ -237,7 +250,27 @@ def _draw(
         cell = partial(scene.input_cell, values=values[tensor])
         grids.append(draw_grid(tensor, tensors[tensor], "input", cut, tale, cell))
     grids += [draw_grid(name, tensors[name], "output", cut, tale, scene.output_cell) for name, cut in cuts.items()]
-    return tuple(grids), scene
+    return tuple(grids), landings
+
+
+def _mark_one(tale: Tale, landings: dict[Element, Landing]) -> dict[Element, Landing]:
+    """Where nothing has a mark of its own, mark one result that the sentences tell of, and what it is computed from.
+
+    That is the one that most elements are used for; a result of 0 teaches least.
+    """
+    if any(landing.hue or landing.badge for landing in landings.values()):
+        return landings
+    told = dict(itertools.islice(landings.items(), MOST_SENTENCES))
+    if not told:
+        return landings
+    one = max(told, key=lambda one: (_count_used(told[one]), told[one].value not in ("0", "…")))
+    words = f"{one}, and what it is computed from" if _count_used(landings[one]) else f"{one}, which is written out"
+    tale.legend = (*((kind, text) for kind, text in tale.legend if kind != "marked"), ("marked", words))
+    return {**landings, one: dataclasses.replace(landings[one], hue=1)}
+
+
+def _count_used(landing: Landing) -> int:
+    return len(landing.sources) + len(landing.chosen_by)
 
 
 def _corners(tale: Tale, tensor: str) -> Sequence[Coordinate]:

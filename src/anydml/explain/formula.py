@@ -133,7 +133,7 @@ def is_readable(text: str) -> bool:
     return text.count(_LEFT_OUT) < 2 and len(text) <= _LONGEST_TOLD
 
 
-class _Shape(NamedTuple):
+class Shape(NamedTuple):
     """A node as it is written: text, and between it arguments, each with how tight it must be to need no brackets."""
 
     level: int
@@ -152,6 +152,7 @@ class Formula:
     def __init__(self, root: Expr, name: Callable[[Expr], str], longest: int = LONGEST) -> None:
         self._root = seen(root)
         self._shown = {self._root}
+        self._is_cut = False
         pending = deque(_shape(self._root).arguments())
         while pending:  # the outermost first: what a formula begins with says the most of it
             node = seen(pending.popleft())
@@ -160,6 +161,7 @@ class Formula:
             self._shown.add(node)
             if node.args and len(self.text(name)) > longest:
                 self._shown.remove(node)
+                self._is_cut = True
             else:
                 pending += _shape(node).arguments()
 
@@ -175,27 +177,27 @@ class Formula:
         What follows from the place alone is written as a number, where its value is known.
         """
 
-        def shape(node: Expr) -> _Shape:
+        def shape(node: Expr) -> Shape:
             if value is not None and is_by_place(node):
                 return _number(write_value(np.asarray(value(node) + 0)[()]))
             if node not in self._shown:
-                return _Shape(_WHOLE, (_LEFT_OUT,))
+                return Shape(_WHOLE, (_LEFT_OUT,))
             if node.op == "fetch" and not is_chained:
                 opening, *parts = _called(name(node), node.args).parts
-                return _Shape(_WHOLE, (f"{str(opening)[:-1]}[", *parts[:-1], "]"))
+                return Shape(_WHOLE, (f"{str(opening)[:-1]}[", *parts[:-1], "]"))
             if node.op == "fetch":  # of one element, which is known
-                return _Shape(_WHOLE, (name(node),))
-            return _Shape(_WHOLE, (name(node),)) if node.op in _NAMED else _shape(node)
+                return Shape(_WHOLE, (name(node),))
+            return Shape(_WHOLE, (name(node),)) if node.op in _NAMED else _shape(node)
 
         return self._whole(shape) if is_chained else _write(self._root, shape)[0]
 
-    def numbers(self, value: Callable[[Expr], Any], expand: Callable[[Expr], _Shape | None] | None = None) -> str:
+    def numbers(self, value: Callable[[Expr], Any], expand: Callable[[Expr], Shape | None] | None = None) -> str:
         """The formula with numbers: of what is left out the result, and of two that one is chosen of that one.
 
         Folds are written as results, or as `expand` writes them.
         """
 
-        def shape(node: Expr) -> _Shape:
+        def shape(node: Expr) -> Shape:
             if expand is not None and node.op in FOLDS and node in self._shown and (found := expand(node)) is not None:
                 return found
             if node.op in (*_NAMED, "fetch", *FOLDS) or node not in self._shown:
@@ -209,26 +211,98 @@ class Formula:
             if found.level != _CHOICE:
                 return found
             yes, test, no = found.arguments()
-            return shape(seen(yes if value(test) else no))
+            way = seen(yes if value(test) else no)
+            is_bare = node is self._root and not way.args and not self._is_cut  # a number alone would not say why
+            return found if is_bare else shape(way)
 
         return self._whole(shape)
 
-    def _whole(self, shape: Callable[[Expr], _Shape]) -> str:
+    def _whole(self, shape: Callable[[Expr], Shape]) -> str:
         text, level = _write(self._root, shape)
         return f"({text})" if level <= _TEST else text
 
 
-def written_out(fold: str, terms: Sequence[str]) -> _Shape:
+NOTHING = Shape(_WHOLE, ("0",))
+"""A 0 that no reader has to see: what is added to it or multiplied by it is written without."""
+
+
+def write_expanded(
+    root: Expr, leaf: Callable[[Expr], Shape], value: Callable[[Expr], Any], *, drops: bool = False
+) -> Shape:
+    """A tree written whole, its leaves and folds as `leaf` writes them, of two that one is chosen of that one.
+
+    Where it `drops`, corrections that are 0 here are left out.
+    """
+
+    def is_nothing(node: Expr) -> bool:
+        node = seen(node)
+        if node.op in (*_NAMED, "fetch", *FOLDS):
+            return leaf(node) is NOTHING
+        if drops and node.op in ("add", "sub", "fma") and is_correction(node):
+            return is_nothing(node.args[0]) or (node.op == "fma" and is_nothing(node.args[1]))
+        if node.op in ("add", "sub", "mul", "fma"):
+            found = [is_nothing(arg) for arg in node.args]
+            return any(found) if node.op == "mul" else all(found) if node.op != "fma" else any(found[:2]) and found[2]
+        return False
+
+    def is_correction(node: Expr) -> bool:
+        return bool(seen(node.args[-1]).args) and not value(node.args[-1])
+
+    def shape(node: Expr) -> Shape:
+        if node.op in (*_NAMED, "fetch", *FOLDS):
+            return leaf(node)
+        if is_nothing(node):
+            return NOTHING
+        if is_by_place(node):
+            return _number(write_value(np.asarray(value(node) + 0)[()]))
+        if node.op == "fma" and any(map(is_nothing, node.args[:2])):
+            return shape(seen(node.args[2]))
+        is_sum = node.op in ("add", "sub", "fma")
+        if is_sum and (is_nothing(node.args[-1]) or (drops and is_correction(node))):
+            return shape(seen(node.args[0])) if node.op != "fma" else _infix("*", _PRODUCT, *node.args[:2])
+        if node.op == "add" and is_nothing(node.args[0]):
+            return shape(seen(node.args[1]))
+        if node.op == "mul":
+            for one, other in (node.args, node.args[::-1]):
+                if is_by_place(one) and value(one) == 1:
+                    return shape(seen(other))
+        found = _shape(node)
+        if found.level != _CHOICE:
+            return found
+        yes, test, no = found.arguments()
+        return shape(seen(yes if value(test) else no))
+
+    text, level = _write(root, shape)
+    return NOTHING if is_nothing(root) else Shape(level, (text,))
+
+
+def name_shape(text: str) -> Shape:
+    """A name, or a number, which below 0 has brackets where it must."""
+    return _number(text)
+
+
+def function_shape(name: str, inner: Shape) -> Shape:
+    """A function of what is written already: `sum(a * b)`."""
+    return Shape(_WHOLE, (f"{name}({''.join(map(str, inner.parts))})",))
+
+
+def term_text(shape: Shape, *, is_first: bool) -> str:
+    """A term of a sum, in brackets where a sign or a choice would mislead."""
+    text = "".join(map(str, shape.parts))
+    return f"({text})" if shape.level < _SUM or (text.startswith("-") and not is_first) else text
+
+
+def written_out(fold: str, terms: Sequence[str]) -> Shape:
     """A fold of numbers: `1·2 + 3·4`, or `max(1, 2)`."""
     if fold in ("fold_sum", "fold_product") and len(terms) > 1:
         is_sum = fold == "fold_sum"
-        return _Shape(_SUM if is_sum else _PRODUCT, ((" + " if is_sum else " * ").join(terms),))
+        return Shape(_SUM if is_sum else _PRODUCT, ((" + " if is_sum else " * ").join(terms),))
     if fold in ("fold_sum", "fold_product"):
-        return _Shape(_SUM, tuple(terms))
-    return _Shape(_WHOLE, (f"{fold.removeprefix('fold_')}({', '.join(terms)})",))
+        return Shape(_SUM, tuple(terms))
+    return Shape(_WHOLE, (f"{fold.removeprefix('fold_')}({', '.join(terms)})",))
 
 
-def _write(node: Expr, shape: Callable[[Expr], _Shape]) -> tuple[str, int]:
+def _write(node: Expr, shape: Callable[[Expr], Shape]) -> tuple[str, int]:
     found = shape(seen(node))
     text = ""
     for part in found.parts:
@@ -245,8 +319,8 @@ def _write_result(value: Any) -> str:
     return str(bool(value)).lower() if isinstance(value, (bool, np.bool_)) else write_value(value)
 
 
-def _number(text: str) -> _Shape:
-    return _Shape(_SIGN if text.startswith("-") else _WHOLE, (text,))
+def _number(text: str) -> Shape:
+    return Shape(_SIGN if text.startswith("-") else _WHOLE, (text,))
 
 
 # What a node is written as
@@ -259,7 +333,7 @@ def seen(node: Expr) -> Expr:
     That is rounding, conversions that keep a number, 1 for what is true, x * 1, and an index's way inside.
     """
     while True:
-        if node.op == "bits" or (node.op == "cast" and keeps_number(node.args[0].type, node.type)):
+        if node.op == "bits" or (node.op == "cast" and _keeps(node)):
             (node,) = node.args
         elif node.op == "where" and node.args[1:] == (const(1, node.type), const(0, node.type)):
             node = node.args[0]
@@ -269,6 +343,11 @@ def seen(node: Expr) -> Expr:
             node = kept
         else:
             return node
+
+
+def _keeps(cast: Expr) -> bool:
+    (before,) = cast.args
+    return before.op == "coordinate" or keeps_number(before.type, cast.type)
 
 
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1}
@@ -300,12 +379,12 @@ def keeps_number(before: DataType | None, after: DataType | None) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)  # tried with one part more at a time: 1.6 ms and not 8 for a long one
-def _shape(node: Expr) -> _Shape:
+def _shape(node: Expr) -> Shape:
     op, args = node.op, node.args
     if op in ("const", "given"):
         return _number(str(node.value).lower() if node.type is None else write_number(node.value, node.type))
     if not args:
-        return _Shape(_WHOLE, (f"{op}{node.value}",))
+        return Shape(_WHOLE, (f"{op}{node.value}",))
     if (named := recognise(node)) is not None:
         level = _SIGNS.get(named.name)
         return _called(*named) if level is None else _infix(named.name, level, *named.args)
@@ -338,23 +417,23 @@ def extreme_place(node: Expr) -> Named | None:
     return Named(f"arg{extreme.op.removeprefix('fold_')}", (number,))
 
 
-def _called(name: str, args: Sequence[Expr]) -> _Shape:
+def _called(name: str, args: Sequence[Expr]) -> Shape:
     parts: list[_Part] = []
     for arg in args:
         parts += [", " if parts else f"{name}(", (arg, _CHOICE)]
-    return _Shape(_WHOLE, (*parts, ")"))
+    return Shape(_WHOLE, (*parts, ")"))
 
 
-def _infix(symbol: str, level: int, a: Expr, b: Expr) -> _Shape:
-    return _Shape(level, ((a, level + (level in _UNCHAINED)), f" {symbol} ", (b, level + 1)))
+def _infix(symbol: str, level: int, a: Expr, b: Expr) -> Shape:
+    return Shape(level, ((a, level + (level in _UNCHAINED)), f" {symbol} ", (b, level + 1)))
 
 
-def _choice(node: Expr) -> _Shape:
+def _choice(node: Expr) -> Shape:
     test, yes, no = node.args
-    return _Shape(_CHOICE, ((yes, _OR), " if ", (test, _OR), " else ", (no, _CHOICE)))
+    return Shape(_CHOICE, ((yes, _OR), " if ", (test, _OR), " else ", (no, _CHOICE)))
 
 
-def _compared(node: Expr) -> _Shape:
+def _compared(node: Expr) -> Shape:
     """In the order of the sources, a number last: trees have no greater than."""
     a, b = node.args
     symbols = {"lt": "<>", "le": ("<=", ">=")}[node.op]
@@ -369,17 +448,17 @@ def _first_source(node: Expr) -> float:
     return float(node.value) if node.op in ("load", "fetch") else np.inf
 
 
-def _not(node: Expr) -> _Shape:
+def _not(node: Expr) -> Shape:
     inner = seen(node.args[0])
     if node.type is not None:
-        return _Shape(_SIGN, ("~", (inner, _POWER)))
+        return Shape(_SIGN, ("~", (inner, _POWER)))
     if inner.op != "eq":
-        return _Shape(_NOT, ("not ", (inner, _NOT)))
+        return Shape(_NOT, ("not ", (inner, _NOT)))
     a, b = inner.args
     return _called("is_nan", (a,)) if a is b else _infix("!=", _TEST, a, b)
 
 
-def _sum(node: Expr) -> _Shape:
+def _sum(node: Expr) -> Shape:
     """A number below 0 that is added is taken away, and the other way round."""
     *factors, term = node.args
     signs, symbol = "+-", "-" if node.op == "sub" else "+"
@@ -390,18 +469,18 @@ def _sum(node: Expr) -> _Shape:
     first: tuple[_Part, ...] = ((factors[0], _SUM),)
     if node.op == "fma":
         first = ((factors[0], _PRODUCT), " * ", (factors[1], _SIGN))
-    return _Shape(_SUM, (*first, f" {symbol} ", (term, _PRODUCT)))
+    return Shape(_SUM, (*first, f" {symbol} ", (term, _PRODUCT)))
 
 
-def _product(node: Expr) -> _Shape:
+def _product(node: Expr) -> Shape:
     a, b = node.args
-    return _Shape(_POWER, ((a, _WHOLE), " ** 2")) if a is b else _infix("*", _PRODUCT, a, b)
+    return Shape(_POWER, ((a, _WHOLE), " ** 2")) if a is b else _infix("*", _PRODUCT, a, b)
 
 
-_SHAPES: dict[str, Callable[[Expr], _Shape]] = {
+_SHAPES: dict[str, Callable[[Expr], Shape]] = {
     "where": _choice, "lt": _compared, "le": _compared, "not": _not,
     "add": _sum, "sub": _sum, "fma": _sum, "mul": _product,
-    "neg": lambda node: _Shape(_SIGN, ("-", (node.args[0], _POWER))),
+    "neg": lambda node: Shape(_SIGN, ("-", (node.args[0], _POWER))),
     "rint": lambda node: _called("round", node.args),
     **{op: lambda node: _called(*(extreme_place(node) or (node.op.removeprefix("fold_"), node.args))) for op in FOLDS},
 }  # fmt: skip

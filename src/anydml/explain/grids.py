@@ -259,6 +259,7 @@ class Scene:
         is_fault = any(landing.is_fault for landing in landings)
         landings = [self.landings[one] for one in outputs]
         landings += [landing for one in chosen if (landing := self.landings[one]).marks_chosen]
+        landings = [landing for landing in landings if landing.marked in (None, element)]
         badges = list(dict.fromkeys(landing.badge for landing in landings if landing.badge))
         badge = ",".join(badges[:2]) + ("…" if len(badges) > 2 else "")
         hue = next((landing.hue for landing in landings if landing.hue), 0)

@@ -106,8 +106,17 @@ class MapTale(Tale):
         return Place(self._primitive, self._tensors, self._values, at)
 
     def _name(self, node: Expr) -> str:
-        is_index = node.op == "coordinate"
-        return name_index(node) if is_index else spoken(self._primitive.sources[int(node.value)].tensor)
+        if node.op == "coordinate":
+            return name_index(node)
+        view = self._primitive.sources[int(node.value)]
+        sizes = self._tensors[view.tensor].sizes
+        if node.op == "load" and not any(view.strides) and math.prod(sizes) > 1 and not self._is_repeated(view.tensor):
+            return str(element_at(view, (0,) * len(view.sizes), sizes))  # one and the same for all
+        return spoken(view.tensor)
+
+    def _is_repeated(self, tensor: str) -> bool:
+        """Whether a tensor has one element, which counts as many."""
+        return not any(self._tensors[tensor].element_strides)
 
     @classmethod
     def made_up(cls, desc: OperatorDesc, primitive: Any, field: str, tensor: TensorDesc, before: int) -> Values:

@@ -48,6 +48,8 @@ class Landing:
     compared: tuple[Element, ...] = ()
     marks_chosen: bool = True
     """Whether what decides has the badge and the hue too."""
+    marked: Element | None = None
+    """The only element of the inputs that has them, where it is not all of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +181,7 @@ class GenericTale(Tale):
         self._how = f"{', '.join(dict.fromkeys(map(word_verb, steps)))} of {read}"
         self._count = sum(math.prod(tensor.sizes) for tensor in desc.outputs().values())
         self.summary = f"computes {self._count} element{'' if self._count == 1 else 's'}: {self._how}"
-        self._found: dict[str, np.ndarray[Any, Any]] = {}
-        if self._count + sum(math.prod(tensor.sizes) for tensor in desc.inputs().values()) <= _MOST_READ:
-            packed = desc.with_tensors(lambda _, tensor: TensorDesc(tensor.data_type, tensor.sizes))
-            given = [_array(values[name], tensor) for name, tensor in packed.inputs().items()]
-            found = Device("reference").compile(packed)(*given)
-            found = found if isinstance(found, tuple) else (found,)
-            self._found = dict(zip(packed.outputs(), found, strict=True))
+        self._found = compute_whole(desc, values)
 
     def landing(self, element: Element) -> Landing:
         """One element; a tensor that is too large for a picture to compute has none."""
@@ -196,6 +192,16 @@ class GenericTale(Tale):
     def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
         """The first elements."""
         return first_few([landing.says for landing in landings.values()], self._count, "elements")
+
+
+def compute_whole(desc: OperatorDesc, values: Mapping[str, Values]) -> dict[str, np.ndarray[Any, Any]]:
+    """The outputs by the reference engine, packed; none where tensors are too large for a picture to compute."""
+    if sum(math.prod(tensor.sizes) for tensor in desc.tensors().values()) > _MOST_READ:
+        return {}
+    packed = desc.with_tensors(lambda _, tensor: TensorDesc(tensor.data_type, tensor.sizes))
+    given = [_array(values[name], tensor) for name, tensor in packed.inputs().items()]
+    found = Device("reference").compile(packed)(*given)
+    return dict(zip(packed.outputs(), found if isinstance(found, tuple) else (found,), strict=True))
 
 
 def _array(values: Values, tensor: TensorDesc) -> np.ndarray[Any, Any]:

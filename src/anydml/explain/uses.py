@@ -43,14 +43,15 @@ if TYPE_CHECKING:
 
 MOST_READ = 100_000
 """Elements that a picture reads to compute those that it draws: some tenths of a second."""
-_MOST_MERGED = 1_000_000
+_MOST_MERGED = 200_000
 """Uses of elements between the inputs and the result that are put together: likewise."""
 _MOST_KEPT = 4096
 """Places of a row whose nodes are kept for when they are asked for again."""
 _MOST_USED = 256
 """Of the elements that one is made of, those that are drawn as such; and of the others likewise."""
-MOST_COMPUTED = 20_000
-"""Elements between the inputs and a result that are computed, one by one, for a picture: some ten seconds."""
+MOST_COMPUTED = 600
+"""Elements between the inputs and results that are computed, one by one, for a picture: a second or two. Of an LSTM of
+400 steps 20,000 took 22 s, and were still not enough; the reference engine computes it whole in half a second."""
 
 
 class Use(enum.IntEnum):
@@ -116,10 +117,10 @@ class Row(NamedTuple):
 
     def number(self, slot: int) -> int:
         """Where the element lies that a source has at the very coordinate."""
-        return _placed(self.step.sources[slot], self.at)
+        return placed(self.step.sources[slot], self.at)
 
     def _start(self, slot: int) -> int:
-        return _placed(self.step.sources[slot], self.at[: len(self.at) - self.step.depth])
+        return placed(self.step.sources[slot], self.at[: len(self.at) - self.step.depth])
 
 
 class Work:
@@ -145,7 +146,7 @@ class Work:
     def row(self, tensor: str, number: int) -> Row:
         """The step that leaves an element, and where: the last that writes it."""
         for low, high, step in reversed(self._writers[tensor]):
-            if low <= number <= high and (at := _located(step.target, number)) is not None:
+            if low <= number <= high and (at := located(step.target, number)) is not None:
                 return Row(step, at)
         raise LookupError(tensor)
 
@@ -250,6 +251,8 @@ class Work:
         while (tensor, number) not in self._used:
             last = pending[-1]
             if last not in reads:
+                if len(self._used) + len(reads) > MOST_COMPUTED:
+                    raise TooMuch
                 reads[last] = list(self._read_by(self.row(*last)))
                 between = ((name, place) for name, place, _ in reads[last] if name not in self._values)
                 pending += [one for one in between if one not in self._used]
@@ -378,16 +381,20 @@ def _adds_nothing(fold: str, way: Expr, other: Expr) -> bool:
     return not _is_number(other) or bool(way.value < other.value if fold == "fold_max" else way.value > other.value)
 
 
-def _placed(view: View, at: Coordinate) -> int:
+def placed(view: View, at: Coordinate) -> int:
     """The number of the element that a view has at a coordinate; dimensions that are left away count as 0."""
     return view.offset + sum(c * stride for c, stride in zip(at, view.strides, strict=False))
 
 
-def _located(view: View, number: int) -> Coordinate | None:
+def located(view: View, number: int) -> Coordinate | None:
     """Where a view whose elements lie apart has the one of a number; None where it has not."""
     found, number = [0] * len(view.sizes), number - view.offset
-    for k in sorted(range(len(found)), key=lambda k: -view.strides[k]):
+    backwards = [k for k, stride in enumerate(view.strides) if stride < 0]
+    number -= sum((view.sizes[k] - 1) * view.strides[k] for k in backwards)
+    for k in sorted(range(len(found)), key=lambda k: -abs(view.strides[k])):
         if view.strides[k]:
-            found[k], number = divmod(number, view.strides[k])
+            found[k], number = divmod(number, abs(view.strides[k]))
+    for k in backwards:
+        found[k] = view.sizes[k] - 1 - found[k]
     is_inside = not number and all(0 <= c < size for c, size in zip(found, view.sizes, strict=True))
     return tuple(found) if is_inside else None

@@ -14,7 +14,7 @@ from anydml.core.errors import BindingError, Fault, show
 from anydml.core.memory import HOST, numpy_view, packed_strides, span
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from anydml.arrays import ArrayView
     from anydml.arrays.tensor import TensorDesc
@@ -118,6 +118,24 @@ _POSITIVE = ("VarianceTensor", "SecondMomentTensor")
 def spread(field: str, tensor: TensorDesc, slot: int, *, is_truth: bool = False) -> SpreadValues:
     """Numbers for an input to compute with, of which a root is taken where its name says so."""
     return SpreadValues(tensor, slot | 1 if field.endswith(_POSITIVE) else slot, is_truth)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Values of which some are others."""
+
+    values: Values
+    others: Mapping[Coordinate, float]
+
+    @property
+    def note(self) -> str:
+        """As of what was changed."""
+        return self.values.note
+
+    def at(self, coordinate: Coordinate) -> Any:
+        """The other one, or the value as it was."""
+        found = self.values.at(coordinate)
+        return type(found)(self.others[coordinate]) if coordinate in self.others else found
 
 
 @dataclass(frozen=True, slots=True)
