@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.explain import Limits, explain
+from anydml.explain import Limits, explain, uses
+from anydml.explain.picture import spoken
 from anydml.explain.text import as_ascii
+from anydml.explain.uses import Work
+from anydml.explain.values import write_value
+from anydml.ir.expressions import FUNCTIONS
 from anydml.operators import OPERATORS
+from anydml.operators.fused import FusedActivation
+from anydml.operators.schema.fields import dml_name
 from tests.explain.test_explain import EVERYTHING
 
 T = dml.TensorDesc
@@ -293,3 +301,114 @@ def test_what_indices_place_has_their_numbers() -> None:
     assert badges["UpdatesTensor"] == ["", "2", "", "4", "5", "6"]
     assert badges["OutputTensor"] == ["", "2", "", "", "5", "6", "4", "", ""]
     assert explain(dml.Scatter).legend == (("marked", "placed by indices, with the number of the index"),)
+
+
+FUNCTION_NAMES = {*FUNCTIONS, "is_nan", "bit_count", "round_half_away", "first", "last"}
+
+
+@pytest.mark.parametrize("cls", OPERATORS.values(), ids=lambda cls: cls.type.name)
+def test_every_operator_has_a_mark_and_no_word_that_its_reader_cannot_look_up(cls: type[dml.OperatorDesc]) -> None:
+    picture = explain(cls)
+    cells = [cell for grid in picture.grids for cell in grid.cells()]
+    assert any(cell.hue for grid in picture.grids if grid.role == "output" for cell in grid.cells())
+    assert any(kind == "marked" for kind, _ in picture.legend)
+    told = {element for cell in cells for element in (*cell.sources, *cell.chosen_by)}
+    assert not told or any(cell.hue for cell in cells if cell.element in told), "nothing of the inputs is marked"
+    fields = {spoken(dml_name(name)) for name in (*cls.input_names(), *cls.output_names())}
+    known = {*fields, *FUNCTION_NAMES, *re.findall(r"\w+", cls.own_words()), "index", "scores", "weights"}
+    for text in (picture.summary, *picture.sentences, *picture.notes, *(cell.says for cell in cells)):
+        words = re.findall(r"[A-Za-z]\w*(?=[\[(])|\b[a-z]\w*_\w*", text)
+        assert all(word in known or hasattr(np, word) for word in words), (text, set(words) - known)
+        assert "…" not in text.partition(" = ")[2] or text == picture.summary, text
+
+
+def first_line(name: str, start: str) -> str:
+    return next(text for text in explain(name).sentences if text.startswith(f"{start} = "))
+
+
+def test_what_several_steps_compute_is_told_from_the_inputs_on() -> None:
+    assert first_line("lstm", "output_sequence[0,0,0,0]").startswith(
+        "output_sequence[0,0,0,0] = sigmoid(input[0,0,0,0] * weight[0,0,1,0]) * tanh(sigmoid(input[0,0,0,0] * "
+        "weight[0,0,0,0]) * tanh(input[0,0,0,0] * weight[0,0,3,0])) = sigmoid(1 * 1) * tanh(sigmoid(1 * 2) * "
+        "tanh(1 * -1)) = "
+    )
+    # What is copied into an output has that one's name.
+    assert first_line("rnn", "output_sequence[1,0,0,0]").startswith(
+        "output_sequence[1,0,0,0] = max(output_sequence[0,0,0,0] * recurrence[0,0,0,0] + "
+        "input[0,1,0,0] * weight[0,0,0,0], 0) = max(1 * 0.5 + 2 * 1, 0) = "
+    )
+    assert first_line("mean_variance_normalization", "output[0,0,0,0]").startswith(
+        "output[0,0,0,0] = (input[0,0,0,0] - sum(input[0,0,:,:]) / 4) * (1 / sqrt(max(sum((input[0,0,:,:] - "
+        "sum(input[0,0,:,:]) / 4) ** 2) / 4, 0) + 1e-05)) = "
+    )
+
+
+def test_a_weighted_sum_is_told_with_its_weights() -> None:
+    assert first_line("roi_align", "output[0,0,0,1]") == (
+        "output[0,0,0,1] = input[1,0,1,2] * 0.25 + input[1,0,1,1] * 0.25 + input[1,0,0,2] * 0.25 + "
+        "input[1,0,0,1] * 0.25 = 2.5·0.25 + 2·0.25 + 1·0.25 + 0.5·0.25 = 1.5"
+    )
+    assert first_line("average_pooling_grad", "output_gradient[0,0,0,1]") == (
+        "output_gradient[0,0,0,1] = input_gradient[0,0,0,0] / 4 + input_gradient[0,0,0,1] / 4 = 4 / 4 + 8 / 4 = 3"
+    )
+
+
+def test_a_choice_is_told_with_its_numbers() -> None:
+    assert explain("one_hot").summary.endswith("output = values[0,1] if indices == index[1] else values[0,0]")
+    assert first_line("one_hot", "output[0,1]") == (
+        "output[0,1] = (values[0,1] if indices[0,0] == 1 else values[0,0]) = (5 if 1 == 1 else 0) = 5"
+    )
+
+
+def test_coordinates_that_are_not_0_are_told_by_their_elements() -> None:
+    picture = explain("nonzero_coordinates")
+    assert picture.sentences[:2] == (
+        "output_count[0,0] = 3: not 0 are input[0,1], input[1,0], input[1,2]",
+        "output_coordinates[0,0] = 0, the place along dimension 0 of input[0,1] = 7",
+    )
+    assert [cell.badge for cell in picture.grids[0].cells()] == ["", "1", "", "2", "", "3"]
+
+
+def test_random_bits_are_told_by_their_block() -> None:
+    state = np.array([2**32 - 1, 5, 0, 0, 7, 8], "uint32")
+    desc = dml.RandomGenerator(
+        input_state_tensor=T.of(state), output_tensor=T("uint32", (6,)), output_state_tensor=T("uint32", (6,)),
+        type_="philox_4x32_10",
+    )  # fmt: skip
+    found = {str(cell.element): cell.says for grid in explain(desc, state).grids for cell in grid.cells()}
+    assert found["output[1]"].startswith(
+        "output[1] = word 1 of Philox 4x32-10 of the counter {4294967295,5,0,0} and the key {7,8} = "
+    )
+    assert found["output[5]"].startswith(
+        "output[5] = word 1 of Philox 4x32-10 of the counter {0,6,0,0} (input_state's + 1) and the key {7,8} = "
+    )
+    assert found["output_state[4]"] == "output_state[4] = 7, the key, as it was"
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward", "bidirectional"])
+def test_a_long_recurrence_is_cut_before_it_is_computed(direction: str) -> None:
+    ways = 2 if direction == "bidirectional" else 1
+    x, w, r = T("float32", (1, 90, 1, 1)), T("float32", (1, ways, 1, 1)), T("float32", (1, ways, 1, 1))
+    desc = dml.Rnn(
+        input_tensor=x, weight_tensor=w, recurrence_tensor=r, output_sequence_tensor=T("float32", (90, ways, 1, 1)),
+        output_single_tensor=T("float32", (1, ways, 1, 1)), direction=direction,
+        activation_descs=[FusedActivation("ACTIVATION_TANH")] * ways,
+    )  # fmt: skip
+    arrays = [np.linspace(-1, 1, math.prod(one.sizes), dtype="float32").reshape(one.sizes) for one in (x, w, r)]
+    computed = 0
+
+    def count(*args: Any) -> Any:
+        nonlocal computed
+        computed += 1
+        return result(*args)
+
+    result = Work.nodes
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uses, "MOST_COMPUTED", 40)
+        patch.setattr(Work, "nodes", count)
+        picture = explain(desc, *arrays)
+    assert computed < 1500  # 90 steps of 3 rows each, read again and again, were 7000
+    expected = dict(zip(desc.outputs(), dml.Device("reference").compile(desc)(*arrays), strict=True))
+    for grid in picture.grids[3:]:
+        for cell in grid.cells():
+            assert cell.value == write_value(expected[grid.tensor][cell.element.coordinate])

@@ -137,10 +137,11 @@ class ReduceTale(Tale):
         says = [str(element)]
         try:
             value = write_value(self._work.element(element.tensor, number))
-            named = self._told_in_names(element, uses, row, formula, value)
-            told = [named, ""] if named else self._told_in_steps(row)
-            if not told[0] or _UNKNOWN in told[0]:
-                told = self._weighted(element, uses) or told
+            named = self._told_in_names(uses, row, formula, value)
+            told = [named, ""]
+            if not named or _UNKNOWN in named:
+                steps = self._told_in_steps(row)
+                told = steps if steps[0] else self._weighted(element, uses) or (told if named else steps)
             says += told
             if not told[1]:
                 says.append(self._written_out(row, formula, origin))
@@ -163,7 +164,7 @@ class ReduceTale(Tale):
         found = self._whole.get(element.tensor)
         return _UNKNOWN if found is None else write_value(found[element.coordinate])
 
-    def _told_in_names(self, element: Element, uses: Uses, row: Row, formula: Formula, value: str) -> str:
+    def _told_in_names(self, uses: Uses, row: Row, formula: Formula, value: str) -> str:
         """The formula of one step with the names of what it reads, where a reader knows them all."""
         inner, origin = self._shown[row.step]
         named = formula.text(
@@ -200,9 +201,7 @@ class ReduceTale(Tale):
         leaf = partial(self._leaf, row, row.place, depth, how)
         return write_expanded(value, leaf, lambda node: nodes[node][row.place], drops=how.drops)
 
-    def _leaf(
-        self, row: Row, at: Coordinate, depth: int, how: _Writing, node: Expr
-    ) -> Shape:
+    def _leaf(self, row: Row, at: Coordinate, depth: int, how: _Writing, node: Expr) -> Shape:
         """An element that is read: by its name or as its number, and one between as what it is computed from."""
         key = row, at, depth, node
         if key not in how.known:
@@ -273,7 +272,7 @@ class ReduceTale(Tale):
             if how.is_named:
                 raise _Unwritten
             return name_shape(_plain(nodes[fold][row.place]))
-        terms = []
+        terms: list[str] = []
         chosen = term.args[0] if term.op == "cast" else term
         for at in np.ndindex(row.shape()):
             if chosen.op == "where":
@@ -328,7 +327,9 @@ class ReduceTale(Tale):
         given = np.array([self._values[tensor].at(one.coordinate) for one in made_of], np.float64)
 
         def result(numbers: np.ndarray[Any, Any]) -> float:
-            changed = Changed(self._values[tensor], {one.coordinate: n for one, n in zip(made_of, numbers, strict=True)})
+            changed = Changed(
+                self._values[tensor], {one.coordinate: n for one, n in zip(made_of, numbers, strict=True)}
+            )
             work = Work(self._steps, {**self._values, tensor: changed}, self._sizes)
             return float(work.element(element.tensor, number_of(element.coordinate, self._sizes[element.tensor])))
 
@@ -471,7 +472,7 @@ def _plain(value: Any) -> str:
     return str(bool(value)).lower() if isinstance(value, (bool, np.bool_)) else write_value(value)
 
 
-def _no_choice(node: Expr) -> Any:
+def _no_choice(_: Expr) -> Any:
     """A choice goes one way here and another there along a row."""
     raise _Unwritten
 

@@ -140,6 +140,7 @@ class Shape(NamedTuple):
     parts: tuple[_Part, ...]
 
     def arguments(self) -> list[Expr]:
+        """What stands between the text."""
         return [part[0] for part in self.parts if not isinstance(part, str)]
 
 

@@ -69,7 +69,7 @@ def _work(desc: OperatorDesc, primitive: Map, values: Mapping[str, Values]) -> W
 
 _MOST_MARKED = 3
 """Of the sentences, those that tell of marked elements before any others are told."""
-_LONGEST = 80
+_LONGEST = 110
 """Of a formula in a sentence, which has it with names and with numbers."""
 _CUT = "without its fraction"
 
