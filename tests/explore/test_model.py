@@ -6,7 +6,9 @@ import importlib.util
 import json
 import re
 import sys
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +17,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import anydml as dml
 from anydml.cli.app import app
 from anydml.core.errors import ModelError, UnsupportedError
-from anydml.explore import categories, page
+from anydml.explore import categories, onnx_work, page
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot
 from anydml.explore.jobs import Jobs
 from anydml.explore.model import Workspace, open_model, standalone
 from anydml.explore.statistics import statistics_of
+from anydml.onnx.tools.compare import NOT_COMPARED, Comparison, NodeComparison, differ, refused
 from anydml.operators import OPERATORS
 
 if TYPE_CHECKING:
@@ -246,6 +250,61 @@ def test_work_that_fails_says_so_and_may_be_asked_for_again() -> None:
     for name, shown in (("other", "'other'"), (["add"], r"\['add'\]")):
         with pytest.raises(ModelError, match=f"there is no work called {shown}"):
             jobs.start(name)
+
+
+def test_work_is_stopped_at_once_and_blocks_nothing() -> None:
+    side = 8192  # half a minute, in one kernel
+    x = dml.TensorDesc("float32", (1, 1, side, side))
+    product = dml.Device("cpu").compile(dml.Gemm(a_tensor=x, b_tensor=x, output_tensor=x))
+    array = np.ones(x.sizes, "float32")
+    begun = threading.Event()
+
+    def long(say: Any) -> None:
+        say("multiplying")
+        begun.set()
+        product(array, array)
+
+    jobs = Jobs({"long": long, "next": lambda _say: 3, "last": lambda _say: 4})
+    for name in ("long", "next", "last"):
+        jobs.start(name)
+    assert begun.wait(60)
+    assert jobs.stop("next")["state"] == "running"  # it waits for the first
+    while jobs.state("next")["state"] == "running":
+        time.sleep(0.01)
+    assert (jobs.state("next")["state"], jobs.state("long")["state"]) == ("stopped", "running")
+    jobs.stop("long")
+    while jobs.state("last")["state"] == "running":
+        time.sleep(0.01)
+    assert jobs.state("long")["state"] == "stopped"
+    assert jobs.state("last")["result"] == 4
+    assert [jobs.start(name)["state"] for name in ("long", "next")] == ["stopped", "stopped"]  # told once
+    while (state := jobs.start("next"))["state"] == "running":
+        time.sleep(0.01)
+    assert state["result"] == 3
+    assert jobs.stop("next")["state"] == "done"
+    assert jobs.stop(["next"])["state"] == "waiting"
+
+
+@needs_onnx
+def test_a_comparison_has_one_verdict_for_each_tensor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from onnx import TensorProto, helper
+
+    made = [helper.make_node("Relu", ["x"], ["r"], name="act"), helper.make_node("Exp", ["r"], ["y"], name="top")]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    opened = open_model(saved(tmp_path / "two.onnx", made, [x], [y], {}), {})
+    good, one = np.ones(2, "float32"), np.zeros(2, "float32")
+    off, agreed = (differ(name, good, there, 1e-3, 1e-7) for name, there in (("r", one), ("y", good)))
+    nodes = (NodeComparison("Relu 'act'", off), NodeComparison("Exp 'top'", differ("y", good, one, 1e-3, 1e-7)))
+    found = Comparison((agreed,), "Relu 'act'", off, nodes)
+    monkeypatch.setattr(onnx_work, "compare", lambda *_args, **_options: found)
+    result = opened.jobs.result("compare")
+    assert result["says"] == "1 of 1 output agrees with ONNX Runtime; on the way 1 node is off, the first Relu 'act'"
+    assert (result["tensors"]["r"]["agrees"], result["tensors"]["y"]["agrees"]) == (False, True)
+    left = replace(found, nodes=(NodeComparison("Relu 'act'", refused("r", f"{NOT_COMPARED}no room")),))
+    monkeypatch.setattr(onnx_work, "compare", lambda *_args, **_options: left)
+    result = opened.jobs.result("compare")
+    assert result["says"] == "1 of 1 output agrees with ONNX Runtime"
+    assert not result["tensors"]["r"]["compared"]
 
 
 @needs_onnx

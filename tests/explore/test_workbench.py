@@ -299,3 +299,30 @@ def test_layers_unfold_and_the_graph_is_saved(bench: Workbench, tmp_path: Path) 
     assert size == [pytest.approx(2 * width + 64, abs=2), pytest.approx(2 * height + 64, abs=2)]
     shapes = bench.tab.run(f"{VIEW}.port.words.flat().map(one => one[2])")
     assert set(shapes) == {"2"}
+
+
+def test_work_is_stopped_and_nodes_of_one_pass_share_a_colour(bench: Workbench, tmp_path: Path) -> None:
+    from onnx import TensorProto, helper
+
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2048, 2048]) for name in "xy")
+    made = [helper.make_node("MatMul", [f"t{k}" if k else "x", "x"], [f"t{k + 1}"], name=f"mix{k}") for k in range(60)]
+    made += [helper.make_node("Tanh", ["t60"], ["u"], name="one"), helper.make_node("Neg", ["u"], ["y"], name="two")]
+    bench.begin(saved(tmp_path / "long.onnx", made, [x], [y], {}))
+    stop = f"{VIEW}.stopper"
+    bench.tab.wait(f"{stop}.hidden")
+    bench.tab.run(f"{VIEW}.buttons.profile.click()")
+    bench.tab.wait(f"!{stop}.hidden && {VIEW}.status.textContent.includes('running it 5 times')")  # some minutes
+    bench.keep("a stop button")
+    bench.tab.run(f"{stop}.click()")
+    bench.tab.wait(f"{stop}.hidden && {VIEW}.status.textContent.startsWith('Profile: stopped after')")
+    assert bench.tab.run(f"[...{VIEW}.modes.options].map(one => one.value)") == ["type", "support"]
+    bench.tab.run(f"{VIEW}.buttons.passes.click()")
+    bench.tab.wait(f"{VIEW}.done.passes")
+    bench.tab.run(f"{VIEW}.stage.unfold({VIEW}.graph.groups.map((_, k) => k)).then(() => {VIEW}.colour('fusion'))")
+    colour = "(v, name) => v.shades.colours[v.port.byItem.get(v.graph.nodes.findIndex(n => n.name === name))].join()"
+    one, two, far = (bench.tab.run(f"({colour})({VIEW}, '{name}')") for name in ("one", "two", "mix3"))
+    assert one == two != far
+    assert bench.tab.run(f"{VIEW}.shades.legend.textContent").startswith(
+        "nodes of one colour are one pass (1 such pass)"
+    )
+    assert bench.tab.complaints(bench.own) == []

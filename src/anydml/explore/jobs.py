@@ -1,7 +1,12 @@
-"""Long work behind the page: one thing at a time, in a thread of its own, whose progress the page asks for."""
+"""Long work behind the page: one thing at a time, in a thread of its own, whose progress the page asks for.
+
+Who stops work interrupts its thread as Ctrl+C interrupts a program: kernels under way are cancelled, locks are given
+back, caches stay whole. Another library's code is not interrupted: what it computes is thrown away when it is done.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,6 +25,10 @@ class Jobs:
     def __init__(self, work: Mapping[str, Callable[[Say], Any]]) -> None:
         self._work = dict(work)
         self._states: dict[str, dict[str, Any]] = {}
+        self._guard = threading.Lock()
+        self._stopped: set[str] = set()
+        self._working: tuple[str, int] | None = None
+        """The work under way, and its thread."""
         self._one_at_a_time = threading.Lock()
 
     def start(self, name: Any) -> dict[str, Any]:
@@ -30,11 +39,22 @@ class Jobs:
         if not isinstance(name, str) or name not in self._work:
             raise ModelError("explore", Fault(field="job", rule=f"there is no work called {show(name, 40)}"))
         if name not in self._states:
+            self._stopped.discard(name)
             self._states[name] = {"state": "running", "says": "waiting for other work", "since": time.monotonic()}
             threading.Thread(target=self._run, args=(name,), daemon=True).start()
         found = self.state(name)
-        if found["state"] == "failed":
+        if found["state"] in ("failed", "stopped"):
             self._states.pop(name, None)
+        return found
+
+    def stop(self, name: Any) -> dict[str, Any]:
+        """Stop what is under way, or waits for other work; gives how it stands."""
+        with self._guard:
+            found = self.state(name) if isinstance(name, str) else {"state": "waiting"}
+            if found["state"] == "running":
+                self._stopped.add(name)
+                if self._working is not None and self._working[0] == name:
+                    _interrupt(self._working[1], KeyboardInterrupt)
         return found
 
     def names(self) -> list[str]:
@@ -59,15 +79,52 @@ class Jobs:
 
     def _run(self, name: str) -> None:
         began = self._states[name]["since"]
-        with self._one_at_a_time:
-
-            def say(text: str) -> None:
-                self._states[name] = {"state": "running", "says": text, "since": began}
-
-            try:
-                found = {"state": "done", "result": self._work[name](say)}
-            except DmlError as error:
-                found = {"state": "failed", "says": str(error)}
-            except Exception as error:  # noqa: BLE001 - nobody else would tell the page
-                found = {"state": "failed", "says": f"it did not go well ({type(error).__name__}: {show(error, 300)})"}
+        found = {"state": "stopped", "says": "stopped"}
+        while name not in self._stopped:
+            if self._one_at_a_time.acquire(timeout=_PATIENCE):
+                try:
+                    found = self._stoppable(name, began)
+                finally:
+                    self._one_at_a_time.release()
+                break
         self._states[name] = {**found, "since": began, "since_end": time.monotonic()}
+
+    def _stoppable(self, name: str, began: float) -> dict[str, Any]:
+        """What comes of work, which an interrupt may end at any of its instructions, and nothing after it."""
+        found = {"state": "stopped", "says": "stopped"}
+        try:
+            with self._guard:
+                self._working = name, threading.get_ident()
+            if name not in self._stopped:
+                self._states[name] = {"state": "running", "says": "beginning", "since": began}
+                found = self._outcome(name, began)
+        except KeyboardInterrupt:
+            found = {"state": "stopped", "says": "stopped"}
+        while self._working is not None:
+            try:
+                with self._guard:
+                    _interrupt(threading.get_ident(), None)  # one that came too late
+                    self._working = None
+            except KeyboardInterrupt:
+                continue
+        return found
+
+    def _outcome(self, name: str, began: float) -> dict[str, Any]:
+        def say(text: str) -> None:
+            self._states[name] = {"state": "running", "says": text, "since": began}
+
+        try:
+            return {"state": "done", "result": self._work[name](say)}
+        except DmlError as error:
+            return {"state": "failed", "says": str(error)}
+        except Exception as error:  # noqa: BLE001 - nobody else would tell the page
+            return {"state": "failed", "says": f"it did not go well ({type(error).__name__}: {show(error, 300)})"}
+
+
+_PATIENCE = 0.1
+"""Seconds after which work that waits for other work looks whether it was stopped."""
+
+
+def _interrupt(thread: int, error: type[BaseException] | None) -> None:
+    """Raise an error in another thread at its next instruction of Python; None takes one back that has not come."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error) if error else None)

@@ -101,6 +101,10 @@ class Opened:
         """Begin work by its name, or ask how it stands."""
         return self.jobs.start(asked.get("name") if isinstance(asked, dict) else None)
 
+    def stop(self, asked: Any) -> dict[str, Any]:
+        """Stop work by its name."""
+        return self.jobs.stop(asked.get("name") if isinstance(asked, dict) else None)
+
     def operators(self, asked: Any) -> list[dict[str, Any]]:
         """The operators that a node becomes: their names, sizes and types, and links to forms of them."""
         place = asked.get("place") if isinstance(asked, dict) else None
@@ -145,6 +149,7 @@ class Workspace:
             "scene": Opened.scene,
             "weight": Opened.weight,
             "job": self._job,
+            "stop": Opened.stop,
             "node": Opened.operators,
             "sizes": self._resize,
             "profile": self._profile,

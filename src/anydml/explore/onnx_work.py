@@ -20,6 +20,7 @@ from anydml.onnx.library import node_rules
 from anydml.onnx.read import read_model
 from anydml.onnx.shapes import assumed_told, named_sizes
 from anydml.onnx.tensors import decode_tensor
+from anydml.onnx.tools.compare import NOT_COMPARED
 from anydml.onnx.tools.random_inputs import make_up, refuse_made_up
 from anydml.onnx.tools.report import inputs_of
 
@@ -406,11 +407,23 @@ class OnnxWork:
         say("running every node by anydml and by ONNX Runtime")
         options: dict[str, Any] = {"shapes": self._given.shapes(), "max_memory": self._given.max_memory}
         found = compare(self._path, inputs, device=self._engine, every=True, **options)
-        tensors = {tell(one.found.name): _difference(one.found) for one in found.nodes}
-        first = f"; the first that does not agree is {found.first_node}" if found.first_node else ""
+        outputs = {one.name: one for one in found.outputs}
+        # A tensor has one verdict: an output's own is of the model as it runs, with all its passes.
+        nodes = [(one.label, outputs.get(one.found.name, one.found)) for one in found.nodes]
+        off = [label for label, one in nodes if _compared(one) and not one.agrees]
         agreed = sum(one.agrees for one in found.outputs)
-        says = f"{agreed} of {len(found.outputs)} outputs agree with ONNX Runtime{first}"
+        says = f"{agreed} of {len(outputs)} output{'s' if len(outputs) > 1 else ''} agree{'s' * (len(outputs) == 1)}"
+        says += " with ONNX Runtime"
+        if off and agreed == len(outputs):
+            says += f"; on the way {len(off)} node{'s are' if len(off) > 1 else ' is'} off, the first {off[0]}"
+        elif off:
+            says += f"; the first node that is off is {off[0]}"
+        tensors = {tell(one.name): _difference(one) for _, one in nodes}
         return {"tensors": tensors, "says": says, "outputs": [_difference(one) for one in found.outputs]}
+
+
+def _compared(found: Difference) -> bool:
+    return not found.problem.startswith(NOT_COMPARED)
 
 
 def _is_small(info: ValueInfo) -> bool:
@@ -429,6 +442,7 @@ def _difference(found: Difference) -> dict[str, Any]:
     return {
         "name": tell(found.name),
         "agrees": found.agrees,
+        "compared": _compared(found),
         "largest": _number(found.largest),
         "ulps": found.ulps,
         "says": str(found),

@@ -90,8 +90,10 @@ class ModelView {
     const jobs = Object.keys(JOBS).filter((name) => !["check", "trace"].includes(name) && model.jobs.includes(name) && !model.done);
     this.buttons = Object.fromEntries(jobs.map((name) => [name, el("button", { type: "button", onclick: () => this.work(name, true) }, JOBS[name].split(" with ")[0],
       JOBS[name].includes(" with ") ? el("span", { class: "long" }, " with ONNX Runtime") : null)]));
+    this.running = new Set();
+    this.stopper = el("button", { type: "button", class: "stop", hidden: true, onclick: () => this.stop() }, "Stop");
     this.root = el("div", { class: "view" },
-      el("div", { class: "bar" }, el("h1", {}, model.name), this.titles, this.outer, ...this.openers(), ...Object.values(this.buttons),
+      el("div", { class: "bar" }, el("h1", {}, model.name), this.titles, this.outer, ...this.openers(), ...Object.values(this.buttons), this.stopper,
         el("label", {}, el("span", { class: "long" }, "Colour by "), this.modes)),
       el("p", { class: "facts" }, model.facts.map(([name, text]) => `${name}: ${text}`).join(" · ")), this.status, this.stage.root, this.panel.root);
     if (server) this.root.append(dropZones({ "Open this model": (files) => server.open(files), "Compare with this model": (files) => server.open(files, "b") }));
@@ -202,7 +204,8 @@ class ModelView {
     }
     if (item < 0) this.panel.showGroup(~item, keepsFocus || stays);
     else this.panel.show(item, keepsFocus || stays);
-    if (stays) this.port.draw();
+    const isNarrow = this.panel.grip.offsetParent !== null; // what is known of it stands over the graph then
+    if (stays && !isNarrow) this.port.draw();
     else this.port.centre(item);
   }
 
@@ -212,12 +215,28 @@ class ModelView {
   }
 
   colour(mode) {
-    const has = { type: true, support: this.done.check, time: this.done.profile, trace: this.done.trace, bytes: this.done.profile ?? this.done.passes, difference: this.done.compare };
+    const has = { type: true, support: this.done.check, time: this.done.profile, trace: this.done.trace, bytes: this.done.profile ?? this.done.passes, fusion: this.done.profile ?? this.done.passes, difference: this.done.compare };
     this.modes.replaceChildren(...Object.keys(MODES).filter((key) => has[key]).map((key) => el("option", { value: key }, MODES[key])));
     this.mode = this.modes.value = has[mode] ? mode : "type";
     this.shades.prepare(this.mode);
     this.stage.map.show(this.graph.scene, this.shades.spots());
     this.port.draw();
+  }
+
+  // Stop whatever is at work; what was done stays.
+  async stop() {
+    this.stopper.disabled = true;
+    try {
+      for (const name of this.running) await this.ask("stop", { name });
+    } catch (error) {
+      this.tell(error.message, true);
+    }
+  }
+
+  atWork(name, isRunning) {
+    this.running[isRunning ? "add" : "delete"](name);
+    this.stopper.hidden = !this.running.size || Boolean(this.model.done);
+    if (!isRunning || this.stopper.hidden) this.stopper.disabled = false;
   }
 
   async work(name, isAsked = false) {
@@ -226,11 +245,16 @@ class ModelView {
     try {
       let state = await this.ask("job", { name });
       for (; state.state === "running" && !this.isLeft; state = await this.ask("job", { name })) {
+        this.atWork(name, true);
         if (isAsked || !this.isRefusing()) this.tell(`${JOBS[name]}: ${state.says}, ${Math.round(state.seconds)} s …`);
         reports.running(name, `${state.says} …`);
         await wait();
       }
       if (this.isLeft) return;
+      if (state.state === "stopped") {
+        this.tell(`${JOBS[name]}: stopped after ${Math.round(state.seconds)} s`);
+        return reports.stopped(name);
+      }
       if (state.state === "failed") throw new Error(state.says);
       this.finish(name, state.result, isAsked);
     } catch (error) {
@@ -238,6 +262,7 @@ class ModelView {
       this.say(error.message);
       reports.failed(name, error.message);
     } finally {
+      this.atWork(name, false);
       if (button) button.disabled = false;
     }
   }

@@ -20,8 +20,20 @@ export class Panel {
     const { sizes } = view.model;
     this.sizes = view.server && sizes.length ? sizesForm(sizes, (given) => view.resize(given)) : null;
     this.found = el("div", { class: "found" }, this.sizes?.root, this.reports.root, this.count, this.nodes);
+    this.grip = el("button", { type: "button", class: "grip", onclick: () => this.lift(!this.isLifted) });
+    this.search.addEventListener("focus", () => this.lift(true));
     this.root = el("aside", { "aria-label": "Nodes of the graph", onkeydown: (event) => event.key === "Escape" && this.leave(event) },
-      this.search, this.found, this.details);
+      el("div", { class: "head" }, this.search, this.grip), this.found, this.details);
+    this.lift(false);
+  }
+
+  // On a narrow screen the list is a sheet over the graph's foot, which is lifted where somebody asks for it.
+  lift(isLifted) {
+    this.isLifted = isLifted;
+    this.root.classList.toggle("lifted", isLifted);
+    this.grip.textContent = isLifted ? "▾" : "▴";
+    this.grip.setAttribute("aria-label", isLifted ? "Hide the list" : "Show the list");
+    this.grip.setAttribute("aria-expanded", String(isLifted));
   }
 
   // Escape goes back one step: from a node to the list, and from a search to every node.
@@ -96,6 +108,7 @@ export class Panel {
   }
 
   show(k, keepsFocus) {
+    this.lift(true);
     const node = this.view.graph.nodes[k], known = this.view.known(k) ?? {};
     const title = el("h2", { tabindex: -1 }, node.kind);
     const at = this.results?.indexOf(k) ?? -1, isSearched = this.search.value.trim() && at >= 0;
@@ -106,10 +119,10 @@ export class Panel {
       ...(known.state ? [el("p", { class: `state ${known.state}` }, el("b", {}, WORDS[known.state]), el("br"), known.note)] : []),
       ...(known.note && !known.state ? [el("p", { class: "note" }, known.note)] : []),
       ...this.bodies(node),
+      ...this.becomes(known, k),
       ...this.slots("Inputs", node.in, k),
       ...this.slots("Outputs", node.out, k),
       ...this.pairs("Attributes", node.attributes),
-      ...this.becomes(known, k),
       ...this.passes(k),
       ...this.passes(k, "trace"),
       ...this.differences(node),
@@ -122,6 +135,7 @@ export class Panel {
 
   // A group: what is in it, to be unfolded or folded.
   showGroup(group, keepsFocus) {
+    this.lift(true);
     const { stage, graph } = this.view, { title, count, nodes } = graph.groups[group], isOpen = stage.opened.has(group);
     const kinds = new Map();
     for (const k of nodes) kinds.set(graph.nodes[k].kind, (kinds.get(graph.nodes[k].kind) ?? 0) + 1);
@@ -225,7 +239,7 @@ export class Panel {
     if (!operators?.length) return [];
     const list = el("ul", { class: "slots" }, ...operators.map((name) => el("li", {}, name)));
     if (!this.view.model.done) this.lead(list, `${this.view.number}.${k}`);
-    return [this.part("DirectML", list, level ? el("p", {}, `from ${level} on`) : null)];
+    return [this.part("Runs as", list, level ? el("p", {}, `from ${level} on`) : null)];
   }
 
   async lead(list, place) {
@@ -233,7 +247,7 @@ export class Panel {
       const found = await this.view.ask("node", { place });
       if (!found.length) return;
       list.replaceChildren(...found.slice(0, MOST_SHOWN).map(({ name, says, link }, number) =>
-        el("li", {}, el("a", { href: `#${link}&of=a/${place}/${number}` }, name), el("code", {}, says))));
+        el("li", {}, el("a", { class: "page", href: `#${link}&of=a/${place}/${number}`, title: "Its operator's page, with the fields and sizes of this node" }, name, el("span", {}, "picture and fields →")), el("code", {}, says))));
     } catch (error) {
       list.append(el("li", {}, error.message));
     }
@@ -247,6 +261,7 @@ export class Panel {
       if (one.calls > 1) told.push(`${one.calls} calls`);
       return el("li", {}, el("b", {}, source === "trace" ? "" : one.once ? "computed once" : `pass ${one.number + 1}`), ` ${told.filter(Boolean).join(", ")}`,
         one.does ? el("p", {}, one.does) : null,
+        one.others.length && source !== "trace" ? el("p", {}, `one pass together with ${number(one.others.length)} other${one.others.length > 1 ? "s" : ""}:`) : null,
         ...one.others.slice(0, 8).map((other) => this.link(other)));
     });
     return [this.part(source === "trace" ? "ONNX Runtime's profile" : "Passes", el("ul", { class: "slots" }, ...rows))];
@@ -259,12 +274,12 @@ export class Panel {
   }
 
   // A tensor's first elements on both sides, and the element where they first differ.
-  sides({ name, agrees, says, samples, where, here, there }) {
+  sides({ name, agrees, compared, says, samples, where, here, there }) {
     const row = (place, mine, theirs) =>
       el("tr", { class: mine === theirs ? "" : agrees ? "near" : "bad" }, el("td", {}, `[${place}]`), el("td", { class: "figure" }, mine), el("td", { class: "figure" }, theirs));
     const rows = samples.map(([place, mine, theirs]) => row(place, mine, theirs));
     if (where && !samples.some(([place]) => place === where)) rows.push(row(where, here, there));
-    const told = el("p", { class: agrees ? "" : "refused state" }, says);
+    const told = el("p", { class: agrees || !compared ? "" : "refused state" }, says);
     return rows.length ? [told, table(name, ["element", "anydml", "ONNX Runtime"], rows)] : [told];
   }
 }

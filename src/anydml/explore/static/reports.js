@@ -27,6 +27,10 @@ export class Reports {
     this.part(name).head.textContent = text;
   }
 
+  stopped(name) {
+    this.part(name).head.textContent = "stopped";
+  }
+
   failed(name, text) {
     const { head, body, whole } = this.part(name);
     head.textContent = "could not be done";
@@ -83,9 +87,9 @@ export class Reports {
 
   compared({ outputs }) {
     const rows = outputs.map((one) =>
-      el("tr", { class: one.agrees ? "" : "bad" }, el("td", {}, one.name), el("td", {}, one.agrees ? "agrees" : "is off"),
+      el("tr", { class: one.agrees || !one.compared ? "" : "bad" }, el("td", {}, one.name), el("td", {}, one.agrees ? "agrees" : one.compared ? "is off" : "not compared"),
         el("td", { class: "figure" }, one.largest === null ? "" : number(one.largest))));
-    return [table("Outputs here and in ONNX Runtime", ["output", "", "largest difference"], rows)];
+    return [table("Outputs by anydml and by ONNX Runtime", ["output", "", "largest difference"], rows)];
   }
 }
 

@@ -4,7 +4,7 @@ import { bytes, el, milliseconds } from "./elements.js";
 const STATES = { "": ["runs", 3], host: ["runs on the host", 2], unknown: ["known at a run alone", 4], refused: ["cannot run", 0] };
 const WORST = ["refused", "unknown", "host", ""];
 const HUES = 11;
-export const MODES = { type: "category", support: "support", time: "time", trace: "ONNX Runtime's time", bytes: "bytes", difference: "difference" };
+export const MODES = { type: "category", support: "support", time: "time", trace: "ONNX Runtime's time", bytes: "bytes", fusion: "fused passes", difference: "difference" };
 
 export class Shades {
   constructor(view) {
@@ -22,6 +22,9 @@ export class Shades {
     this.grey = [mix(name("line"), name("soft"), 0.25), name("soft"), name("ink")];
     this.ramp = [mix(name("ground"), name("e2"), 0.06), name("e2"), name("ground"), name("ink")];
     this.mode = mode;
+    const passes = (this.view.done.profile ?? this.view.done.passes)?.passes ?? [];
+    const several = passes.map((one, number) => [one, number]).filter(([one]) => one.nodes.length > 1 && !one.once);
+    this.order = new Map(several.map(([, number], k) => [number, k]));
     const { boxes } = this.view.graph.scene;
     const values = boxes.map(({ item }) => this.value(this.members(item)));
     this.most = Math.max(0, ...values.filter((value) => Number.isFinite(value)));
@@ -38,6 +41,7 @@ export class Shades {
     const members = this.members(item), states = members.map((k) => this.view.known(k)?.state ?? "");
     const state = WORST.find((one) => states.includes(one));
     if (this.mode === "support") return state === "refused" ? this.grey : this.hues[STATES[state][1] - 1];
+    if (this.mode === "fusion") return this.hues[this.fused(members) % HUES] ?? this.plain;
     if (this.mode === "type") return state === "refused" && item >= 0 ? this.grey : this.hue(this.category(members));
     if (value === undefined) return this.plain;
     const { ramp, most } = this, share = most ? Math.sqrt(Math.min(value / most, 1)) : 0;
@@ -51,6 +55,12 @@ export class Shades {
     return this.view.model.categories.find((one) => found.has(one));
   }
 
+  // The pass that does the work of all of these, and of others: by its place among such passes.
+  fused(members) {
+    const { view } = this, own = members.map((k) => view.passes(k).find((one) => one.nodes.length > 1 && !one.once)?.number);
+    return own.every((number) => number === own[0]) ? this.order.get(own[0]) : undefined;
+  }
+
   hue(category) {
     return this.hues[this.view.model.categories.indexOf(category)] ?? this.plain;
   }
@@ -60,6 +70,9 @@ export class Shades {
     if (this.mode === "type") {
       const { nodes } = this.view.graph, found = new Set(nodes.map((node, k) => (node.end ? null : this.view.category(k))));
       this.legend.replaceChildren(...this.view.model.categories.filter((one) => found.has(one)).map((one) => chip(one, this.hue(one))));
+    } else if (this.mode === "fusion") {
+      const told = this.order.size ? `nodes of one colour are one pass (${this.order.size} such pass${this.order.size > 1 ? "es" : ""})` : "each node is a pass of its own";
+      this.legend.replaceChildren(...(this.order.size ? [chip(told, this.hues[0]), chip("a pass of its own, or several passes", this.plain)] : [chip(told, this.plain)]));
     } else if (this.mode === "support") {
       this.legend.replaceChildren(...Object.entries(STATES).map(([key, [text, hue]]) => chip(text, key === "refused" ? this.grey : this.hues[hue - 1])));
     } else {
@@ -78,7 +91,7 @@ export class Shades {
 
   // A colour for each box where it is a spot: of a figure its fill, or else its edge, which is stronger.
   spots() {
-    const part = this.mode === "type" || this.mode === "support" ? 1 : 0;
+    const part = ["type", "support", "fusion"].includes(this.mode) ? 1 : 0;
     return this.colours.map((one) => one[part]);
   }
 

@@ -377,7 +377,7 @@ def compare(
     layers = _Layers(whole, given, device, against, max_memory, rtol, atol, court)
     for node in layers.compare([node for node in whole.graph.node if node.makes], alone=alone):
         nodes.append(node)
-        if not first.label and not node.found.agrees and not node.found.problem.startswith(_NOT_COMPARED):
+        if not first.label and not node.found.agrees and not node.found.problem.startswith(NOT_COMPARED):
             first = node
             if not (every or alone):
                 break
@@ -385,7 +385,8 @@ def compare(
     return Comparison(outputs, first.label, found, tuple(nodes) if every or alone else (), at_fault)
 
 
-_NOT_COMPARED = "not compared: "
+NOT_COMPARED = "not compared: "
+"""How the problem of a tensor begins that one side could not make."""
 _MOST_JUDGED = 24
 """How often float64 is asked: it computes all that comes before, in NumPy."""
 
@@ -489,18 +490,18 @@ class _Layers:
         names = node.makes
         values = {name: theirs[name] for name in node.reads if name in theirs}
         if not all(isinstance(value, np.ndarray) for value in values.values()):
-            return {name: refused(name, f"{_NOT_COMPARED}it reads what is no tensor") for name in names}
+            return {name: refused(name, f"{NOT_COMPARED}it reads what is no tensor") for name in names}
         try:
             found = self._here(cut(self.whole, [node], names, values), names, values)
         except DmlError as error:
-            return {name: refused(name, f"{_NOT_COMPARED}{error}") for name in names}
+            return {name: refused(name, f"{NOT_COMPARED}{error}") for name in names}
         return {name: self._differ(name, found[name], theirs[name]) for name in names}
 
     def _differ(self, name: str, here: Any, there: Any) -> Difference:
         return differ(name, here, there, self.rtol, self.atol, other=SIDES[self.against])
 
     def _refused(self, node: Node, name: str, error: DmlError) -> NodeComparison:
-        return NodeComparison(node.label, refused(name, f"{_NOT_COMPARED}{error}"))
+        return NodeComparison(node.label, refused(name, f"{NOT_COMPARED}{error}"))
 
 
 def _run(
