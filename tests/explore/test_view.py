@@ -281,6 +281,9 @@ def test_nothing_overlaps_or_is_cut(page: browser.Page, tmp_path: Path, width: i
     foot = page.run("document.querySelector('.legend').offsetTop + document.querySelector('.foot').offsetTop")
     assert low <= foot  # nothing stands in front of a graph that is shown whole
     if width < 760:
+        assert (
+            page.run("document.querySelector('.stage').clientHeight / innerHeight") > 0.6
+        )  # the list is a sheet below
         page.run("document.querySelector('canvas').scrollIntoView()")
         number = page.run(f"{VIEW}.graph.nodes.findIndex(node => node.name === 'mix')")
         page.run(f"{VIEW}.port.centre({number})")
@@ -291,3 +294,5 @@ def test_nothing_overlaps_or_is_cut(page: browser.Page, tmp_path: Path, width: i
             "(r => [r.top, r.bottom])(document.querySelector('.details h2').getBoundingClientRect())"
         )
         assert 0 < top < bottom < page.run("innerHeight")  # a finger need not scroll to what it asked for
+        page.touch(".grip")
+        assert page.run("document.querySelector('.details').offsetParent") is None

@@ -125,7 +125,7 @@ def test_a_model_is_opened_dropped_and_replaced(bench: Workbench, tmp_path: Path
     bad.write_bytes(b"\0garbage" * 99)
     bench.choose(".menu input", bad)
     bench.tab.wait(f"{VIEW}.status.textContent.includes('must be an ONNX model')")
-    assert bench.status().startswith("bad.onnx was not opened; second.onnx is still shown: ")
+    assert bench.status().startswith("bad.onnx was not opened; second.onnx is still shown: the file must be")
     assert bench.tab.run(f"{VIEW}.status.classList.contains('refused')")
     assert bench.tab.run(f"{VIEW}.model.name") == "second.onnx"
     text = tmp_path / "notes.txt"
@@ -135,6 +135,8 @@ def test_a_model_is_opened_dropped_and_replaced(bench: Workbench, tmp_path: Path
     bench.tab.wait(f"{VIEW}.status.textContent.startsWith({json.dumps(told)})")
     bench.drop(MODELS / "slice1.json", 300, 400)
     bench.checked("slice1.json")
+    bench.tab.run(f"{VIEW}.choose(0)")
+    bench.tab.wait("document.querySelector('.details a.page')?.hash.includes('&of=a/0.0/0')")
 
 
 def test_open_sizes_have_a_form_and_a_failed_job_blocks_nothing(bench: Workbench, tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ export function opener(text, act, options = {}) {
 // The notice that files were refused, and what stands there still.
 export function notOpened(files, error, shown) {
   const names = [...files].slice(0, 3).map((file) => file.name).join(", ") + (files.length > 3 ? ", …" : "");
-  return `${names} ${files.length > 1 ? "were" : "was"} not opened${shown ? `; ${shown} is still shown` : ""}: ${error.message}`;
+  const told = error.message.startsWith(`${names}: `) ? error.message.slice(names.length + 2) : error.message;
+  return `${names} ${files.length > 1 ? "were" : "was"} not opened${shown ? `; ${shown} is still shown` : ""}: ${told}`;
 }
 
 // A profile of ONNX Runtime's is a list, and a model in JSON is none.

@@ -119,7 +119,7 @@ export class Panel {
       ...(known.state ? [el("p", { class: `state ${known.state}` }, el("b", {}, WORDS[known.state]), el("br"), known.note)] : []),
       ...(known.note && !known.state ? [el("p", { class: "note" }, known.note)] : []),
       ...this.bodies(node),
-      ...this.becomes(known, k),
+      ...this.becomes(node, known, k),
       ...this.slots("Inputs", node.in, k),
       ...this.slots("Outputs", node.out, k),
       ...this.pairs("Attributes", node.attributes),
@@ -235,8 +235,9 @@ export class Panel {
   }
 
   // The operators that a node becomes; each leads to a form with this node's own fields and sizes.
-  becomes({ operators, level }, k) {
-    if (!operators?.length) return [];
+  becomes(node, { operators = [], level }, k) {
+    if (!operators.length && this.view.model.kind !== "ONNX" && level) operators = [node.kind]; // it is one
+    if (!operators.length) return [];
     const list = el("ul", { class: "slots" }, ...operators.map((name) => el("li", {}, name)));
     if (!this.view.model.done) this.lead(list, `${this.view.number}.${k}`);
     return [this.part("Runs as", list, level ? el("p", {}, `from ${level} on`) : null)];

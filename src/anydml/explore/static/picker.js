@@ -16,7 +16,7 @@ export function picker(operators) {
     const items = members.map((one) => {
       const link = el("a", { href: `#operator/${one.name}`, title: one.says }, one.name.replaceAll("_", "_\u200b"));
       const item = el("li", {}, link);
-      item.dataset.words = `${one.name} ${one.name.replaceAll("_", "")} ${family} ${one.words} ${one.says}`.toLowerCase();
+      item.dataset.words = `${one.name} ${one.name.replaceAll("_", "")} ${family} ${one.words} ${one.words.replaceAll("_", "")} ${one.says}`.toLowerCase();
       links.set(one.name, link);
       return item;
     });
