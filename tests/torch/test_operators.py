@@ -62,6 +62,34 @@ def test_the_next_number_toward_another() -> None:
     assert torch.equal(found.view(torch.int32)[~found.isnan()], torch.nextafter(a, b).view(torch.int32)[~found.isnan()])
 
 
+def test_a_product_that_is_added_is_rounded_once() -> None:
+    """In float16, where PyTorch's decomposition rounds the quotient too: 3 of these 25 sums were off by a unit."""
+    torch.manual_seed(0)
+    x = torch.empty(5, 5).uniform_(-9, 9).half()
+    a, b = torch.tensor(4.3203).half(), torch.tensor(-0.8691).half()
+    for add in (torch.addcdiv, torch.addcmul):
+        found = torch.compile(lambda x, a, b, add=add: add(x, a, b, value=3.14), backend=anydml.torch.compile_graph)
+        wide = add(x.double(), a.double(), b.double(), value=3.14)
+        assert torch.equal(found(x, a, b), wide.half())
+    _check(lambda x, a, b: torch.addcmul(x, a, b, value=-3), *torch.randint(-9, 9, (3, 7)))
+
+
+def test_labels_end_at_the_first_that_is_less_than_0() -> None:
+    """PyTorch's own decomposition takes those behind it too, and gives one row's loss a dimension."""
+    x = torch.tensor([[0.2, -1.5, 0.7, 1.1], [0.3, 0.9, -0.4, 0.1]])
+    labels = torch.tensor([[3, 0, -1, 1], [1, -1, 0, 2]])
+    for way in ("none", "sum", "mean"):
+        loss = torch.nn.MultiLabelMarginLoss(reduction=way)
+        _check(loss, x, labels)
+        _check(loss, x[0], labels[0])
+    _check(lambda x, labels: torch._C._nn.multilabel_margin_loss(x, labels, 0), x[1], labels[1])
+    slopes = []
+    for function in (loss, torch.compile(loss, backend=anydml.torch.compile_graph)):
+        given = x.clone().requires_grad_()
+        slopes += torch.autograd.grad(function(given, labels), given)
+    torch.testing.assert_close(slopes[1], slopes[0])
+
+
 def test_the_airy_function() -> None:
     _check(torch.special.airy_ai, torch.tensor([*torch.linspace(-12, 12, 97).tolist(), 60.0, 200.0, INF, -INF, NAN]))
 

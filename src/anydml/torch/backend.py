@@ -16,7 +16,7 @@ from anydml.core.late_imports import import_alone
 from anydml.core.locks import make_lock
 from anydml.engines.common.threads import set_num_threads
 from anydml.torch.bridge import HOSTS
-from anydml.torch.decompositions import decompositions
+from anydml.torch.decompositions import decompositions, mend_calls
 from anydml.torch.part import GraphPart, RefusedError
 from anydml.torch.partition import (
     IDLE,
@@ -91,6 +91,7 @@ def compile_graph(module: Any, example_inputs: Sequence[Any], *, options: Mappin
     import_alone("torch._dynamo.backends.common")
     from torch._dynamo.backends.common import aot_autograd  # most of the time that `import torch_directml` would take
 
+    mend_calls(module)
     compiler = aot_autograd(
         fw_compiler=lambda graph, _: Program(graph, read, ()),
         inference_compiler=lambda graph, _: Program(graph, read, _unchanged()),

@@ -45,6 +45,8 @@ def _mended(known: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any
         name = str(target)
         if name.startswith("aten.linspace.") and "Tensor" in name and not name.endswith("out"):
             made[target] = functools.partial(_spaced, function)
+        elif name == "aten.multilabel_margin_loss_forward.default":
+            made[target] = _multilabel_margin
     return made
 
 
@@ -58,6 +60,76 @@ def _spaced(function: Callable[..., Any], start: Any, end: Any, steps: int, *, d
     step = (last - first) / (steps - 1)
     number = torch.arange(steps, dtype=torch.float64, device=named.get("device"))
     return torch.where(number < steps // 2, first + step * number, last - step * (steps - 1 - number)).to(dtype)
+
+
+def _multilabel_margin(x: Any, labels: Any, reduction: int) -> tuple[Any, Any]:
+    """The loss, and which classes are labels: those before a row's first -1.
+
+    PyTorch's own takes what follows the -1 for labels too, and gives a single row's loss a dimension.
+    """
+    rows, several = torch.atleast_2d(x), torch.atleast_2d(labels)
+    count = rows.shape[1]
+    counts = torch.cumsum(several < 0, 1) == 0
+    chosen = torch.gather(rows, 1, torch.where(counts, several, 0))
+    number = torch.arange(count, device=labels.device)
+    is_label = ((several.unsqueeze(2) == number) & counts.unsqueeze(2)).any(1)
+    margins = torch.relu(1 - chosen.unsqueeze(2) + rows.unsqueeze(1))
+    losses = torch.where(counts.unsqueeze(2) & ~is_label.unsqueeze(1), margins, 0).sum((1, 2)) / count
+    if reduction:
+        losses = losses.mean() if reduction == 1 else losses.sum()
+    elif x.dim() < 2:
+        losses = losses.reshape(())
+    return losses, is_label.to(x.dtype).reshape(labels.shape)
+
+
+def _multilabel_margin_loss(x: Any, labels: Any, reduction: int = 1) -> Any:
+    return _multilabel_margin(x, labels, reduction)[0]
+
+
+def _multilabel_margin_function(
+    x: Any, labels: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Any:
+    ways = torch.nn._reduction  # noqa: SLF001 - PyTorch's name
+    is_legacy = size_average is not None or reduce is not None
+    number = ways.legacy_get_enum(size_average, reduce) if is_legacy else ways.get_enum(reduction)
+    return _multilabel_margin_loss(x, labels, number)
+
+
+_CALLS = {
+    torch.nn.functional.multilabel_margin_loss: _multilabel_margin_function,
+    torch._C._nn.multilabel_margin_loss: _multilabel_margin_loss,  # noqa: SLF001 - likewise
+}
+
+
+def mend_calls(module: Any) -> None:
+    """Replace calls in Dynamo's graphs that PyTorch decomposes ahead of all tables, to another answer than its own."""
+    for one in module.modules():
+        for node in list(one.graph.nodes) if isinstance(one, torch.fx.GraphModule) else ():
+            if node.op == "call_function" and node.target in _CALLS:
+                node.target = _CALLS[node.target]
+            elif node.target is torch.add and len(node.args) == 2 and not node.kwargs:
+                _rejoin(*node.args, node)
+
+
+def _rejoin(x: Any, product: Any, node: Any) -> None:
+    """Dynamo's x + a/b·value is `addcdiv` again, where FLOAT16 would be rounded three times instead of once."""
+    quotient, value = product.args if _is_alone(product, torch.mul) else (None, None)
+    if not _is_alone(quotient, torch.div) or isinstance(value, torch.fx.Node):
+        return
+    several = (x, *quotient.args)
+    kinds = [getattr(one.meta.get("example_value"), "dtype", None) for one in several if isinstance(one, torch.fx.Node)]
+    if kinds != [torch.float16] * 3:
+        return
+    node.target, node.args, node.kwargs = torch.addcdiv, several, {"value": value}
+    node.graph.erase_node(product)
+    node.graph.erase_node(quotient)
+
+
+def _is_alone(node: Any, target: Any) -> bool:
+    """Whether a node calls a function of two arguments, for one reader."""
+    if not isinstance(node, torch.fx.Node) or node.target is not target or len(node.users) != 1:
+        return False
+    return len(node.args) == 2 and not node.kwargs
 
 
 def _of_lists() -> dict[Any, Callable[..., Any]]:

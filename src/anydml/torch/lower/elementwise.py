@@ -336,6 +336,20 @@ def _multiply_add(context: Context, a: Any, b: Any, c: Any) -> Any:
     return cast(dml.add(dml.multiply(cast(a, kind), cast(b, kind)), cast(c, kind)), context.data_type())
 
 
+def _added(function: Callable[..., Any]) -> Lowering:
+    """a + value·b·c, or a + value·b/c; of FLOAT16 rounded once, where PyTorch's decompositions round each operation."""
+
+    def lower(context: Context, a: Expression, b: Expression, c: Expression, *, value: float = 1) -> Any:
+        kind = context.data_type()
+        work = F32 if kind is F16 else kind
+        a, b, c = (cast(one, work) for one in (a, b, c))
+        if value != 1:
+            b = dml.multiply(b, cast(value, work))
+        return cast(dml.add(a, function(b, c)), kind)
+
+    return lower
+
+
 def _choice(context: Context, test: Any, a: Any, b: Any) -> Any:
     kind = context.data_type()
     return dml.if_(test, cast(a, kind), cast(b, kind))
@@ -571,6 +585,8 @@ LOWERINGS: dict[str, Lowering] = {
         for kind in ("Tensor", "Scalar")
     },
     "_efficientzerotensor.default": _filled_with(0),
+    "addcdiv.default": _added(dml.divide),
+    "addcmul.default": _added(dml.multiply),
     "angle.default": _angle,
     "empty_permuted.default": _filled_with(0),
     "empty_strided.default": _filled_with(0),

@@ -28,31 +28,50 @@ def _chebyshev(kind: str, *, shifted: bool) -> Lowering:
 
     def lower(context: Context, x: Any, n: Any) -> Any:
         sizes = context.sizes()
-        x, n = (
-            dml.broadcast_to(cast(one, F32) if isinstance(one, dml.Expression) else context.constant(one, F32), sizes)
-            for one in (x, n)
-        )
+        x = cast(x, F32) if isinstance(x, dml.Expression) else context.constant(x, F32)
+        x = dml.broadcast_to(x, sizes)
         x = dml.identity(x, (2.0, -1.0)) if shifted else x
-        degree = dml.trunc(n)
+        if not isinstance(n, dml.Expression) and n < 0:
+            return context.full(0, context.data_type(), sizes)
         twice = dml.multiply(x, 2.0)
         low: Any = context.full(0, F32, sizes)  # U(-1)
         high: Any = context.full(1, F32, sizes)  # U(0)
-        for k in reversed(range(_BITS)):
-            bit = dml.modulus_floor(dml.floor(dml.multiply(degree, 2.0**-k)), 2.0)
+        for is_set in _digits(context, n):
             doubled = dml.multiply(dml.multiply(low, 2.0), dml.subtract(high, dml.multiply(x, low)))
             even = dml.multiply(dml.subtract(high, low), dml.add(high, low))
-            is_set = dml.logical_equals(bit, 1.0)
+            if is_set is False:
+                low, high = doubled, even
+                continue
             odd = dml.subtract(dml.multiply(twice, even), doubled)
-            low, high = dml.if_(is_set, even, doubled), dml.if_(is_set, odd, even)
+            if is_set is True:
+                low, high = even, odd
+            else:
+                low, high = dml.if_(is_set, even, doubled), dml.if_(is_set, odd, even)
         if kind == "u":
             found = high
         elif kind == "t":
             found = dml.subtract(high, dml.multiply(x, low))
         else:
             found = (dml.subtract if kind == "v" else dml.add)(high, low)
-        return cast(choose(below(degree, 0.0), 0.0, found), context.data_type())
+        if isinstance(n, dml.Expression):
+            found = choose(below(dml.trunc(cast(n, F32)), 0), 0.0, found)
+        return cast(found, context.data_type())
 
     return lower
+
+
+def _digits(context: Context, n: Any) -> list[Any]:
+    """The binary digits of degrees from the first on: truths of a number's, of a tensor's a tensor each."""
+    if not isinstance(n, dml.Expression):
+        return [digit == "1" for digit in f"{int(n):b}"]
+    most = 1 if context.is_boolean(1) else min(_BITS, 8 * n.data_type.size_in_bytes)
+    if n.data_type.is_float:
+        n, most = dml.clip1(dml.trunc(cast(n, F32)), 0.0, 2.0**_BITS - 1), _BITS
+    n = cast(n, DataType.UINT32)
+    return [
+        dml.logical_greater_than(dml.bit_and(n, context.constant(1 << k, DataType.UINT32)), 0)
+        for k in reversed(range(most))
+    ]
 
 
 # By recurrence: steps as many as the largest degree, of which each element takes its own
