@@ -74,6 +74,79 @@ def test_a_product_that_is_added_is_rounded_once() -> None:
     _check(lambda x, a, b: torch.addcmul(x, a, b, value=-3), *torch.randint(-9, 9, (3, 7)))
 
 
+def test_groups_of_float16_are_rounded_once() -> None:
+    torch.manual_seed(0)
+    x, weight, bias = (torch.empty(sizes).uniform_(-9, 9).half() for sizes in ((2, 6, 3), 6, 6))
+    found = torch.compile(torch.group_norm, backend=anydml.torch.compile_graph)(x, 2, weight, bias)
+    wide = torch.group_norm(x.double(), 2, weight.double(), bias.double())
+    assert (found - wide).abs().max() <= (torch.group_norm(x, 2, weight, bias) - wide).abs().max()
+
+
+BAGS = torch.tensor([1, 2, 4, 5, 4, 3, 2, 5])
+SEGMENTS = torch.tensor([1.0, 0.0, 0.0, 3.0, 4.0, 4.0, NAN])
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_embeddings(mode: str) -> None:
+    """By offsets, of which the second bag is empty, and of one length; with padding, weights and renorming."""
+    torch.manual_seed(0)
+    weight, offsets = torch.randn(6, 3), torch.tensor([0, 3, 3, 6])
+
+    def bag(indices: Any, offsets: Any = None, **named: Any) -> Callable[..., Any]:
+        return lambda weight: torch.nn.functional.embedding_bag(indices, weight, offsets, mode=mode, **named)
+
+    functions = [bag(BAGS, offsets), bag(BAGS, offsets, padding_idx=2), bag(BAGS.reshape(2, 4), padding_idx=4)]
+    functions.append(bag(BAGS.reshape(2, 4), max_norm=0.5))
+    if mode == "sum":
+        functions.append(bag(BAGS, offsets, per_sample_weights=torch.randn(8)))
+    for function in functions:
+        given = weight.clone()
+        _check(lambda weight, function=function: function(weight.clone()), given)
+        slopes = []
+        torch._dynamo.reset()
+        for call in (function, torch.compile(function, backend=anydml.torch.compile_graph)):
+            own = weight.clone().requires_grad_()
+            found = call(own)
+            slopes += torch.autograd.grad(found, own, torch.ones_like(found).cumsum(0))
+        torch.testing.assert_close(slopes[1], slopes[0])
+
+
+def test_bags_behind_the_indices_are_an_error_and_many_are_pytorchs() -> None:
+    call = torch.compile(torch.nn.functional.embedding_bag, backend=anydml.torch.compile_graph)
+    with pytest.raises(RuntimeError, match="offset"):
+        call(BAGS, torch.randn(6, 3), torch.tensor([0, 9]))
+    told: dict[str, int] = {}
+    with backend.watching(lambda program: told.update(program.fallbacks)):
+        call(torch.arange(4096) % 6, torch.randn(6, 64), torch.arange(4).repeat_interleave(16).sort()[0])
+    assert any("many rows" in why for why in told)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
+@pytest.mark.parametrize("initial", [None, 2.0])
+def test_segments(reduce: str, initial: float | None) -> None:
+    lengths = torch.tensor([3, 0, 3, 1])
+    for named in ({"lengths": lengths}, {"offsets": torch.tensor([0, 3, 3, 6, 7])}):
+
+        def function(x: Any, named: Any = named) -> Any:
+            return torch.segment_reduce(x, reduce, **named, axis=0, initial=initial)
+
+        _check(function, SEGMENTS)
+        slopes = []
+        for call in (function, torch.compile(function, backend=anydml.torch.compile_graph)):
+            x = SEGMENTS.clone().requires_grad_()
+            slopes += torch.autograd.grad(call(x).sum(), x)
+        torch.testing.assert_close(slopes[1], slopes[0], equal_nan=True)
+
+
+def test_gradients_of_an_embedding_by_frequency() -> None:
+    slopes = []
+    for compiled in (False, True):
+        layer = torch.nn.Embedding(6, 3, padding_idx=2, scale_grad_by_freq=True)
+        call = torch.compile(layer, backend=anydml.torch.compile_graph) if compiled else layer
+        slopes += torch.autograd.grad(call(BAGS.reshape(2, 4)).sum(), layer.weight)
+    torch.testing.assert_close(slopes[1], slopes[0])
+
+
 def test_labels_end_at_the_first_that_is_less_than_0() -> None:
     """PyTorch's own decomposition takes those behind it too, and gives one row's loss a dimension."""
     x = torch.tensor([[0.2, -1.5, 0.7, 1.1], [0.3, 0.9, -0.4, 0.1]])

@@ -19,6 +19,7 @@ from anydml.torch.lower import (
     quantization,
     reductions,
     scatter,
+    segments,
     special,
     windows,
 )
@@ -36,6 +37,7 @@ _FAMILIES = (
     movement,
     indexing,
     scatter,
+    segments,
     special,
     orthogonal,
     windows,

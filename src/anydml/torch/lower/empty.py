@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.torch.lower.context import Context, Nothing, cast, dml
 from anydml.torch.lower.movement import join, stack
+from anydml.torch.lower.segments import OF_NOTHING as SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,6 +86,7 @@ _LOWERINGS: dict[str, Lowering] = {
         for name in ("index_put", "_unsafe_index_put", "scatter_add", "put", "index_reduce", "masked_scatter")
     },
     **{f"scatter.{kind}": _first for kind in ("src", "value", "reduce", "value_reduce")},
+    **SEGMENTS,
     "_cdist_forward.default": _number(0),
     "_cdist_backward.default": _number(0),
     "_pdist_backward.default": _number(0),

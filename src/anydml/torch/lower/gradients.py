@@ -231,7 +231,7 @@ def _upsampled(context: Context, grad: Expression, _: Any, own: Sequence[Any], *
 # Embeddings
 
 
-def _embedding(
+def embedding_gradient(
     context: Context, grad: Expression, indices: Expression, count: Any, padding: Any, by_frequency: bool
 ) -> Any:
     """A GEMM with the one-hot matrix of the indices, where that is small."""
@@ -239,8 +239,6 @@ def _embedding(
     rows = 1
     for size in indices.sizes:
         rows = rows * size
-    if by_frequency:
-        raise context.refuse("gradients by frequency")
     if not isinstance(rows, int) or count * rows * width > _MOST_ONE_HOT:
         raise context.refuse("an embedding of many rows")
     kind = grad.data_type
@@ -249,7 +247,10 @@ def _embedding(
     is_row = dml.logical_equals(numbers, places)
     if padding >= 0:
         is_row = dml.logical_and(is_row, dml.logical_not(dml.logical_equals(places, int(padding))))
-    return dml.gemm(cast(is_row, kind), dml.reshape(grad, (rows, width)))
+    made = dml.gemm(cast(is_row, kind), dml.reshape(grad, (rows, width)))
+    if not by_frequency:
+        return made
+    return dml.divide(made, dml.max(dml.sum(cast(is_row, kind), (1,), True), 1.0))
 
 
 # Attention
@@ -295,6 +296,6 @@ LOWERINGS: dict[str, Lowering] = {
     **{f"avg_pool{rank}d_backward.default": _average_pool for rank in (2, 3)},
     **{f"_adaptive_avg_pool{rank}d_backward.default": _adaptive_average for rank in (2, 3)},
     **{f"upsample_nearest{rank}d_backward.default": _upsampled for rank in (1, 2, 3)},
-    "embedding_dense_backward.default": _embedding,
+    "embedding_dense_backward.default": embedding_gradient,
     "_scaled_dot_product_flash_attention_for_cpu_backward.default": _attention,
 }

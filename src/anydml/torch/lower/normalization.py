@@ -106,15 +106,16 @@ def _group(
     groups: int,
     eps: float,
 ) -> Any:
+    rank, kind = len(x.sizes), context.data_type(0)
+    x = cast(x, F32)  # FLOAT16 is rounded once, after weight and bias
     grouped = reshaped(x, (x.sizes[0], groups, -(-x.sizes[1] // groups), *x.sizes[2:]))
     axes = list(range(2, len(grouped.sizes)))
     found = reshaped(dml.mean_variance_normalization2(grouped, axes, epsilon=eps), x.sizes)
-    rank, kind = len(x.sizes), x.data_type
     if weight is not None:
-        found = dml.multiply(found, by_channel(cast(weight, kind), rank))
+        found = dml.multiply(found, by_channel(cast(weight, F32), rank))
     if bias is not None:
-        found = dml.add(found, by_channel(cast(bias, kind), rank))
-    return found, *_moments(context, grouped, axes, eps)
+        found = dml.add(found, by_channel(cast(bias, F32), rank))
+    return cast(found, kind), *_moments(context, grouped, axes, eps)
 
 
 def _batch_in_training(
