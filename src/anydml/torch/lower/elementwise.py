@@ -439,6 +439,11 @@ def _spaced(function: Callable[..., Any]) -> Lowering:
     return lower
 
 
+def _triangle(context: Context, *args: Any, **_: Any) -> Any:
+    """The places of a triangle, which are PyTorch's own."""
+    return context.graph.constant(context.node.target(*args, dtype=context.dtype(), device="cpu").numpy())
+
+
 def _shift(context: Context, a: Any, b: Any, *, left: bool) -> Any:
     """Shifts of integers: by as many bits as there are, or by less than none, all are shifted out."""
     kind = context.data_type()
@@ -631,6 +636,8 @@ LOWERINGS: dict[str, Lowering] = {
     "sign.default": _sign,
     "silu.default": _silu,
     "prims.fma.default": _multiply_add,
+    "tril_indices.default": _triangle,
+    "triu_indices.default": _triangle,
     "where.self": _choice,
     "zeros.default": _filled_with(0),
     "zeros_like.default": _filled_with(0),

@@ -110,7 +110,12 @@ def _group(
     x = cast(x, F32)  # FLOAT16 is rounded once, after weight and bias
     grouped = reshaped(x, (x.sizes[0], groups, -(-x.sizes[1] // groups), *x.sizes[2:]))
     axes = list(range(2, len(grouped.sizes)))
-    found = reshaped(dml.mean_variance_normalization2(grouped, axes, epsilon=eps), x.sizes)
+    if eps < 0:  # which DirectML's operator does not take
+        middle, _, scale = _by_moments(grouped, axes, eps)
+        found = dml.multiply(dml.subtract(grouped, middle), scale)
+    else:
+        found = dml.mean_variance_normalization2(grouped, axes, epsilon=eps)
+    found = reshaped(found, x.sizes)
     if weight is not None:
         found = dml.multiply(found, by_channel(cast(weight, F32), rank))
     if bias is not None:

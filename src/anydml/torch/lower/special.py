@@ -9,6 +9,7 @@ import numpy as np
 
 from anydml.core.enums import DataType
 from anydml.torch.lower.context import Context, cast, dml
+from anydml.torch.lower.scatter import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -487,6 +488,53 @@ def _airy(x: Any) -> Any:
 _ROOT = 1 / math.sqrt(math.pi)
 
 
+_MOST_TERMS = 24
+"""Of Hurwitz' sum: what is further left than -14 is PyTorch's."""
+_ZETA = tuple(
+    math.factorial(2 * k) / number
+    for k, number in enumerate((1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6), 1)
+)
+"""(2k)!/B(2k), of Euler's and Maclaurin's formula."""
+
+
+def _zeta(context: Context, x: Any, q: Any) -> Any:
+    """Σ (q + k)⁻ˣ: ten terms and as many more as q is less than 0, then Euler's and Maclaurin's formula."""
+    sizes = context.sizes()
+    x, q = (
+        dml.broadcast_to(cast(one, F32) if isinstance(one, dml.Expression) else context.constant(one, F32), sizes)
+        for one in (x, q)
+    )
+    steps = dml.ceil(dml.subtract(10.0, dml.min(dml.clip1(q, -1e6, 1e6), 0.0)))
+    has_sum = dml.logical_and(dml.logical_greater_than(x, 1.0), dml.logical_greater_than(q, -1e6))
+    steps = within(context, cast(dml.if_(has_sum, steps, 0.0), DataType.INT64), _MOST_TERMS + 1)
+    steps = cast(steps, F32)
+    power = dml.negate(x)
+    total: Any = context.full(0, F32, sizes)
+    for k in range(_MOST_TERMS):
+        term = dml.pow(dml.add(q, float(k)), power)
+        total = dml.add(total, dml.if_(dml.logical_less_than(float(k), steps), term, 0.0))
+    # what is left begins at w = q + steps: w¹⁻ˣ/(x - 1) + w⁻ˣ/2 + Σ B(2k)/(2k)!·x·(x + 1)···(x + 2k - 2)·w¹⁻ˣ⁻²ᵏ
+    far = dml.add(q, steps)
+    first = dml.pow(far, power)
+    total = dml.add(total, dml.divide(dml.multiply(first, far), dml.subtract(x, 1.0)))
+    total = dml.add(total, dml.multiply(first, 0.5))
+    factor, inverse = dml.divide(dml.multiply(first, x), far), dml.recip(dml.multiply(far, far))
+    for k, one in enumerate(_ZETA, 1):
+        total = dml.add(total, dml.multiply(factor, 1 / one))
+        ahead = dml.multiply(dml.add(x, 2.0 * k - 1), dml.add(x, 2.0 * k))
+        factor = dml.multiply(dml.multiply(factor, ahead), inverse)
+    # of a large x 0·∞, and of an infinite one from 1 on PyTorch's NaN
+    is_finite = dml.logical_less_than(dml.abs(x), math.inf)
+    total = dml.if_(dml.logical_and(dml.is_nan(total), dml.logical_and(is_finite, has_sum)), 0.0, total)
+    at_limit = dml.if_(below(q, 1.0), math.inf, dml.if_(dml.logical_equals(q, 1.0), 1.0, total))
+    total = dml.if_(dml.is_infinity(x), at_limit, total)
+    is_whole = dml.logical_equals(dml.floor(q), q)
+    left = dml.if_(is_whole, math.inf, dml.if_(dml.logical_equals(dml.floor(x), x), total, math.nan))
+    found = dml.if_(dml.logical_greater_than(q, 0.0), total, left)
+    found = dml.if_(dml.logical_equals(x, 1.0), math.inf, dml.if_(below(x, 1.0), math.nan, found))
+    return cast(found, context.data_type())
+
+
 LOWERINGS: dict[str, Lowering] = {
     **{
         f"{name}.default": _of_one(_modified(k, scaled=is_scaled)) for name, (k, is_scaled) in _LOWERED_MODIFIED.items()
@@ -511,5 +559,6 @@ LOWERINGS: dict[str, Lowering] = {
     "log10.default": _of_one(lambda x: dml.multiply(dml.log(x), 1 / math.log(10))),
     "log2.default": _of_one(lambda x: dml.multiply(dml.log(x), 1 / math.log(2))),
     "polygamma.default": _polygamma,
+    **{f"special_zeta.{kind}": _zeta for kind in ("default", "self_scalar", "other_scalar")},
     "special_ndtri.default": _of_one(_ndtri),
 }
