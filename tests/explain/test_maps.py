@@ -262,7 +262,7 @@ def test_a_map_is_told_in_words() -> None:
 
             ATensor {3} FLOAT32     BTensor {3} FLOAT32        OutputTensor {3} FLOAT32
                  0     1     2         0   1   2                     0      1      2
-              [  1]   -4   inf        [2]  2   2           →         3   -0.2    inf
+              [  1]   -4   inf        [2]  2   2           →     [   3]  -0.2    inf
 
             [ ] output[0], and what it is computed from
 
@@ -278,7 +278,7 @@ def test_a_map_is_told_in_words() -> None:
 
             InputTensor {3} FLOAT32        OutputTensor {3} FLOAT32
                   0      1      2               0     1     2
-                  2  [   0]  -inf      →      0.5   inf    -0
+                  2  [   0]  -inf      →      0.5  [inf]   -0
 
             [ ] leads to an infinity
 

@@ -160,6 +160,8 @@ def _plane(grid: Grid, plane: Plane, widths: _Widths) -> list[Line]:
     if plane.window is not None:
         rows, columns = outline(grid.rows, plane.window[0]), outline(grid.columns, plane.window[1])
     sizes = [3 if c is None else widths.cell + 1 for c in grid.columns]
+    lit = [cell for cell in grid.cells() if cell.hue]
+    has_brackets = grid.role == "input" or (len(lit) == 1 and not lit[0].badge)  # of many the badges say it
     for i, row in enumerate(grid.rows):
         if rows and columns and rows.is_first_closed and i == rows.first:
             found.append(_rule(margin, sizes, columns, "┌┐"))
@@ -170,7 +172,7 @@ def _plane(grid: Grid, plane: Plane, widths: _Widths) -> list[Line]:
             edge = rows and columns and i in rows and k == columns.first and columns.is_first_closed
             if edge and line:
                 line[-1] = _edged(line[-1])
-            line += _cell(cell, widths, grid.role == "input", is_gap_row=row is None, is_gap=grid.columns[k] is None)
+            line += _cell(cell, widths, has_brackets, is_gap_row=row is None, is_gap=grid.columns[k] is None)
             closes = rows and columns and i in rows and k == columns.last and columns.is_last_closed
             line.append(Piece("│", "window") if closes else Piece(" "))
         found.append(line)
@@ -206,7 +208,7 @@ def _vertical(grid: Grid, position: int) -> str:
     return " "
 
 
-def _cell(cell: Cell | None, widths: _Widths, is_input: bool, *, is_gap_row: bool, is_gap: bool) -> Line:
+def _cell(cell: Cell | None, widths: _Widths, has_brackets: bool, *, is_gap_row: bool, is_gap: bool) -> Line:
     if cell is None:
         width = 2 if is_gap else widths.cell
         mark = _GAP if is_gap and not is_gap_row else "⋮" if is_gap_row and not is_gap else ""
@@ -215,6 +217,8 @@ def _cell(cell: Cell | None, widths: _Widths, is_input: bool, *, is_gap_row: boo
     badge = cell.badge.translate(_SMALL)
     style = "fault" if cell.is_fault else f"hue{cell.hue}" if cell.hue else ""
     text = (
-        f"[{cell.value:>{widths.value}}]{badge}" if cell.hue and is_input else f" {cell.value:>{widths.value}}{badge}"
+        f"[{cell.value:>{widths.value}}]{badge}"
+        if cell.hue and has_brackets
+        else f" {cell.value:>{widths.value}}{badge}"
     )
     return [Piece(text, style), Piece(" " * (widths.cell - len(text)))]
