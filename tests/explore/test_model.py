@@ -324,7 +324,7 @@ def test_work_that_open_sizes_make_fail_says_which_and_ends(tmp_path: Path) -> N
             asked += 1
         assert state["state"] == "failed"
         assert "no sizes were found for its dynamic dimensions" in state["says"]
-        assert "--shape h=2 --shape w=2" in state["says"]
+        assert "with --shape h=224 --shape w=224" in state["says"]
 
 
 def test_a_graph_of_ten_thousand_nodes_is_laid_out() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -136,6 +137,58 @@ def test_reduce_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert 1 <= len(onnx.load(tmp_path / "m.reduced.onnx").graph.node) < 7
     with pytest.raises(dml.DescriptionError, match="fails must be a function"):
         front.reduce(path, "false")  # type: ignore[arg-type]  # what is tested
+
+
+def test_verdicts_of_the_table_are_judged_as_the_outputs_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["x", *(f"t{k}" for k in range(30)), "y"]
+    path = tmp_path / "m.onnx"
+    nodes = [node("Neg", one, other, name=f"neg {other}") for one, other in itertools.pairwise(names)]
+    path.write_bytes(model(nodes, {"x": ("float32", [2])}).SerializeToString())
+    x = {"x": np.array([1, 2], np.float32)}
+    real, wrong = library.run_onnxruntime, {*names[1:]}
+
+    def patched(given: Any, inputs: Any, outputs: list[str], **options: Any) -> dict[str, Any]:
+        found = real(given, inputs, outputs, **options)
+        return {name: value * np.float32(1.5) if name in wrong else value for name, value in found.items()}
+
+    monkeypatch.setattr(compare, "run_onnxruntime", patched)
+    found = front.compare(path, x, alone=True)
+    assert not found
+    assert all(one.found.errors is not None for one in found.nodes)
+    assert [one.alone.errors is not None for one in found.nodes if one.alone] == [True, *[False] * 30]
+    wrong.remove("y")
+    found = front.compare(path, x, every=True)
+    assert found
+    assert not found.nodes[0].found.agrees
+    result = program("compare", path, "--all")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1].endswith(
+        "m.onnx agrees with ONNX Runtime; 30 of 31 tensors within it do not, as the table says"
+    )
+
+
+def test_a_difference_that_no_node_has_is_said_to_be_of_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model([node("Neg", "x", "y", name="n")], {"x": ("float32", [2])}).SerializeToString())
+    real = library.run_onnxruntime
+
+    def optimised(given: Any, inputs: Any, outputs: list[str], **options: Any) -> dict[str, Any]:
+        found = real(given, inputs, outputs, **options)
+        return found if options else {name: value + 1 for name, value in found.items()}
+
+    monkeypatch.setattr(compare, "run_onnxruntime", optimised)
+    result = program("compare", path)
+    assert result.exit_code == 1
+    assert "No node differs as it is: what was made of several of them, on either side, does." in result.stdout
+
+
+@pytest.mark.parametrize("misspelt", [("--shape", "nn=2"), ("--input", "xx=1")])
+def test_a_name_that_is_misspelt_is_told_before_a_model_is_run(tmp_path: Path, misspelt: tuple[str, str]) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model([node("Neg", "x", "y")], {"x": ("float32", ["n"])}).SerializeToString())
+    result = program("reduce", path, "--fails", f"{sys.executable} -c pass", *misspelt)
+    assert result.exit_code == 2
+    assert misspelt[1].partition("=")[0] in result.output
 
 
 def test_every_node_is_compared_and_the_one_that_is_off_is_named(

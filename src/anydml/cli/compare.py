@@ -16,6 +16,7 @@ from anydml.cli.disable_passes import disable_passes_option
 from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx, made_up_told, memory_option, seed_option
 from anydml.cli.progress import working
 from anydml.cli.types import ENGINE, printable
+from anydml.core.display import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,7 +129,11 @@ def _show(found: Comparison, console: Console, verdict: str) -> None:
         )
     for node in found.off:
         say(f"{node.label} is off by itself: {node.alone}", is_right=False)
-    say(verdict.format("agrees" if found else "does not agree"), is_right=True)
+    if not found and found.first is None and not found.passes_at_fault:
+        say("No node differs as it is: what was made of several of them, on either side, does.", is_right=False)
+    apart = sum(not node.found.agrees for node in found.nodes) if found else 0
+    inside = f"; {apart} of {counted(len(found.nodes), 'tensor')} within it do not, as the table says" if apart else ""
+    say(verdict.format("agrees" if found else "does not agree") + inside, is_right=not inside)
 
 
 def _table(nodes: Sequence[NodeComparison]) -> Table:

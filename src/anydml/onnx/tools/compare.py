@@ -403,17 +403,23 @@ class _Court:
 
     def judge(self, several: Sequence[tuple[Difference, Any, Any]]) -> Iterator[Difference]:
         """The verdicts on tensors of both sides."""
-        apart = {one.name for one, here, _ in several if not (one.agrees or one.problem) and _is_float(here)}
+        apart = [one.name for one, here, _ in several if not (one.agrees or one.problem) and _is_float(here)]
         self._ask([name for name in apart if name not in self._known])
         for one, here, there in several:
             exact = self._known.get(one.name) if one.name in apart else None
             yield one if exact is None else judge(one, here, there, exact, self.rtol)
 
     def _ask(self, names: list[str]) -> None:
-        if names and self._asked < _MOST_JUDGED:
-            self._asked += 1
-            found = run_in_float64(self.whole, self.inputs, names) or {}
-            self._known |= {name: found.get(name) for name in names}
+        """Ask for all at once, or else half by half, as one that cannot be had stops the others."""
+        if not names or self._asked >= _MOST_JUDGED:
+            return
+        self._asked += 1
+        found = run_in_float64(self.whole, self.inputs, names)
+        if found is None and len(names) > 1:
+            self._ask(names[: len(names) // 2])
+            self._ask(names[len(names) // 2 :])
+        else:
+            self._known |= {name: (found or {}).get(name) for name in names}
 
 
 def _is_float(array: Any) -> bool:
@@ -458,12 +464,12 @@ class _Layers:
                 return
             yield from (self._refused(nodes[0], name, error) for name in names)
             return
+        apart = [(self._differ(name, mine[name], theirs[name]), mine[name], theirs[name]) for name in names]
+        verdicts = {found.name: found for found in self.court.judge(apart)}  # float64 is asked once for all
         for node in nodes:
             own = self._alone(node, theirs) if alone else {}
             for name in node.makes:
-                found = self._differ(name, mine[name], theirs[name])
-                (found,) = self.court.judge([(found, mine[name], theirs[name])])
-                yield NodeComparison(node.label, found, own.get(name))
+                yield NodeComparison(node.label, verdicts[name], own.get(name))
 
     @property
     def _made(self) -> set[str]:
@@ -491,11 +497,14 @@ class _Layers:
         values = {name: theirs[name] for name in node.reads if name in theirs}
         if not all(isinstance(value, np.ndarray) for value in values.values()):
             return {name: refused(name, f"{NOT_COMPARED}it reads what is no tensor") for name in names}
+        part = cut(self.whole, [node], names, values)
         try:
-            found = self._here(cut(self.whole, [node], names, values), names, values)
+            found = self._here(part, names, values)
         except DmlError as error:
             return {name: refused(name, f"{NOT_COMPARED}{error}") for name in names}
-        return {name: self._differ(name, found[name], theirs[name]) for name in names}
+        court = _Court(part, {**self.inputs, **values}, self.rtol)
+        apart = [(self._differ(name, found[name], theirs[name]), found[name], theirs[name]) for name in names]
+        return {one.name: one for one in court.judge(apart)}
 
     def _differ(self, name: str, here: Any, there: Any) -> Difference:
         return differ(name, here, there, self.rtol, self.atol, other=SIDES[self.against])

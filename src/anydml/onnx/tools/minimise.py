@@ -93,9 +93,10 @@ def reductions(
         check_names(source)
         given = {} if inputs is None else hold(inputs, source.name)
         search = _Search(source, fails, Path(folder) / "model.onnx")
+        # Before the first run, which may take long: a name that is misspelt is told whatever the model does.
+        search.inputs = _made_up(source, {name: np.asarray(array) for name, array in given.items()}, shapes, seed)
         search.begin()
         yield Reduction(search.best, search.runs)
-        search.inputs = _made_up(source, {name: np.asarray(array) for name, array in given.items()}, shapes, seed)
         yield from search.run()
 
 
