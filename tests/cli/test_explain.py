@@ -267,6 +267,23 @@ def test_usual_axes_follow() -> None:
     assert "Axes {0,1}" in printed("reduce --sizes 2,3 --function sum")
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("nn.Conv2d", "convolution"),
+        ("torch.relu", "relu"),
+        ("LayerNorm", "mean_variance_normalization2"),
+        ("cat", "join"),
+        ("avgpool", "average_pooling"),
+        ("np.einsum", "gemm"),
+    ],
+)
+def test_another_librarys_name_leads_to_the_operator(name: str, expected: str) -> None:
+    result = run(name)
+    assert result.exit_code == 2
+    assert f"use {expected}" in " ".join(result.stderr.split())
+
+
 def test_a_name_that_is_nearly_one() -> None:
     result = CliRunner().invoke(app, ["support", "slise1"])
     assert result.exit_code == 2

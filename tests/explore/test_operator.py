@@ -225,6 +225,13 @@ def test_data_for_the_page_is_json() -> None:
     assert len(operator.list_operators()) == len(dml.OPERATORS)
 
 
+def test_other_libraries_names_find_an_operator() -> None:
+    words = {one["name"]: one["words"].split() for one in operator.list_operators()}
+    assert {"layer_norm", "layernorm"} <= {*words["mean_variance_normalization2"]}
+    assert {"cat", "concat"} <= {*words["join"]}
+    assert "avgpool2d" in words["average_pooling"]
+
+
 @pytest.mark.parametrize(
     ("name", "key", "text", "told"),
     [

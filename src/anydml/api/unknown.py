@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _INSTEAD = {
     "adam_optimizer": "adam",
-    "average_pooling": "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool2d average_pool global_average_pool",
+    "average_pooling": "avg_pool avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool2d average_pool global_average_pool",
     "batch_normalization": "batch_norm batch_norm2d",
     "cast": "astype to_type convert",
     "clip(x, 0, 6)": "relu6",
@@ -254,7 +254,9 @@ def word_in_place_of(name: str) -> str:
 
 def operator_instead_of(name: str) -> str:
     """The operator that another library's name stands for, or that our function of that name is made of."""
-    word, names = squeeze(name), map(function_name, OPERATORS)
+    word, names = squeeze(name.rpartition(".")[2]), list(map(function_name, OPERATORS))  # of `torch.nn.Conv2d` the last
+    if word != squeeze(name) and word in (found := {squeeze(one): one for one in names}):
+        return f"use {found[word]}"
     return next((f"use {one}" for one in names if word in map(squeeze, words_of(one).split())), "")
 
 
@@ -264,6 +266,7 @@ def words_of(function: str) -> str:
     heads = {one.__name__: (one.__doc__ or "").partition("\n\n")[0] for one in FAMILIAR}
     ours = [name for name, head in heads.items() if re.search(rf"\b{kind}\b", head)]
     ours += [name for name, known in RENAMED.items() if known == function]
+    ours += [name for name, head in heads.items() if any(re.search(rf"`{one}`", head) for one in ours)]
     places = [names for place, names in _INSTEAD.items() if re.split(r"\W", place)[0] in (function, *ours)]
     places += ours
     return " ".join(places)

@@ -7,6 +7,7 @@ import html
 from typing import TYPE_CHECKING, Any
 
 from anydml.api.unknown import words_of
+from anydml.core.enum_parsing import squeeze
 from anydml.core.errors import DescriptionError, DmlError, Fault
 from anydml.core.operator_type import function_name
 from anydml.explain import explain
@@ -46,10 +47,15 @@ def list_operators() -> list[dict[str, str]]:
             "name": kind.name.lower(),
             "family": cls.__module__.rpartition(".")[2].replace("_", " "),
             "says": cls.own_words().partition("\n")[0],
-            "words": words_of(function_name(kind)),
+            "words": _spelt(words_of(function_name(kind))),
         }
         for kind, cls in sorted(OPERATORS.items(), key=lambda item: item[1].__module__)
     ]
+
+
+def _spelt(words: str) -> str:
+    """Names with and without their underscores: PyTorch has `layer_norm` and `LayerNorm`."""
+    return " ".join(dict.fromkeys(one for word in words.split() for one in (word, squeeze(word))))
 
 
 def describe_form(cls: type[OperatorDesc]) -> dict[str, Any]:
