@@ -82,6 +82,23 @@ def test_groups_of_float16_are_rounded_once() -> None:
     assert (found - wide).abs().max() <= (torch.group_norm(x, 2, weight, bias) - wide).abs().max()
 
 
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_attention_of_float16_has_scores_that_are_not_rounded(is_causal: bool) -> None:
+    torch.manual_seed(0)
+    query, key, value = (torch.empty(2, 2, 5, 16).uniform_(-9, 9).half() for _ in range(3))
+
+    def attend(query: Any, key: Any, value: Any) -> Any:
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
+
+    told: dict[str, int] = {}
+    torch._dynamo.reset()
+    with backend.watching(lambda program: told.update(program.fallbacks)):
+        found = torch.compile(attend, backend=anydml.torch.compile_graph)(query, key, value)
+    assert not told
+    wide = attend(query.double(), key.double(), value.double())
+    assert (found - wide).abs().max() <= 2 * (attend(query, key, value) - wide).abs().max()
+
+
 BAGS = torch.tensor([1, 2, 4, 5, 4, 3, 2, 5])
 SEGMENTS = torch.tensor([1.0, 0.0, 0.0, 3.0, 4.0, 4.0, NAN])
 
