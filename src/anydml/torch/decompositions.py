@@ -108,12 +108,15 @@ def mend_calls(module: Any) -> None:
             if node.op == "call_function" and node.target in _CALLS:
                 node.target = _CALLS[node.target]
             elif node.target is torch.add and len(node.args) == 2 and not node.kwargs:
-                _rejoin(*node.args, node)
+                _rejoin(node)
 
 
-def _rejoin(x: Any, product: Any, node: Any) -> None:
+def _rejoin(node: Any) -> None:
     """Dynamo's x + a/b·value is `addcdiv` again, where FLOAT16 would be rounded three times instead of once."""
-    quotient, value = product.args if _is_alone(product, torch.mul) else (None, None)
+    x, product = node.args
+    if not _is_alone(product, torch.mul):
+        return
+    quotient, value = product.args
     if not _is_alone(quotient, torch.div) or isinstance(value, torch.fx.Node):
         return
     several = (x, *quotient.args)

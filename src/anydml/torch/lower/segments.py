@@ -323,8 +323,8 @@ def _bag_gradient(
     if mode == _MAX:
         _hold(context, bags, count, width)
         slopes = dml.if_(dml.logical_greater_than(of.counts, 0), cast(grad, F32), 0.0)
-        columns = [dml.transpose(one, (1, 0)) for one in (largest, slopes)]
-        made = dml.transpose(fold_rows(context, context.full(0, F32, (width, count)), *columns, "sum"), (1, 0))
+        places, slopes = (dml.transpose(one, (1, 0)) for one in (largest, slopes))
+        made = dml.transpose(fold_rows(context, context.full(0, F32, (width, count)), places, slopes, "sum"), (1, 0))
     else:
         slopes = _slopes(of, grad, mode)
         if per_sample_weights is not None:
