@@ -201,7 +201,7 @@ SMALL: dict[str, Network] = {
 }  # fmt: skip
 """For the judge: their kinds of layers, at sizes that a test can take."""
 
-_TEXT, _WORDS = 128, 32000
+_TEXT, _WORDS = 128, 30_000
 
 
 def _ids(length: int, words: int) -> Callable[[int], dict[str, Any]]:
