@@ -102,7 +102,7 @@ bench-gpu: ## the cuda engine against its peers; installs nothing
 	mkdir -p build
 	PYTHONPATH=src:. $(GPU_PYTHON) -m benchmarks --engine cuda --json build/bench-gpu.json --svg build/bench-gpu.svg
 
-bench-language: $(VENV)/ready $(VENV)/extra-bench ## decoders beside ONNX Runtime, and beside GenAI where it is installed
+bench-language: $(VENV)/ready $(VENV)/extra-bench ## decoders beside ONNX Runtime, and beside GenAI and llama.cpp where they are installed
 	$(BIN)/python -m benchmarks.language
 
 bench-torch: $(VENV)/ready $(VENV)/extra-torch $(VENV)/extra-networks ## networks by torch.compile beside PyTorch's eager and inductor

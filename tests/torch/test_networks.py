@@ -143,3 +143,31 @@ def test_attention_is_one_pass() -> None:
         precise.check(*args, rtol=1e-4, atol=1e-5)
     counts = [len(one.programs[0].parts[0].graphs[0].recipe.steps) for one in (compiled, precise)]
     assert counts[0] == 1 < counts[1]
+
+
+def test_pictures_behind_hardswish_stay_channels_last() -> None:
+    """Written plane by plane, a depthwise convolution of 672 channels took 1.1 ms on one thread, and .2 so."""
+    torch.manual_seed(0)
+    layers = [
+        nn.Conv2d(16, 32, 1), nn.BatchNorm2d(32), nn.Hardswish(), nn.Conv2d(32, 32, 3, padding=1, groups=32),
+        nn.BatchNorm2d(32), nn.Hardswish(),
+    ]  # fmt: skip
+    picked = nn.Sequential(nn.Conv2d(32, 32, 1), nn.Hardsigmoid())
+
+    class Squeezed(nn.Module):  # type: ignore[misc]  # as above
+        def __init__(self) -> None:
+            super().__init__()
+            self.wide, self.picked, self.last = nn.Sequential(*layers), picked, nn.Conv2d(32, 16, 1)
+
+        def forward(self, x: Any) -> Any:
+            x = self.wide(x)
+            return self.last(x * self.picked(x.mean((2, 3), keepdim=True)))
+
+    compiled = Compiled(Squeezed().eval())
+    with torch.no_grad():
+        compiled.check(torch.randn(1, 16, 14, 14))
+    (program,) = compiled.programs
+    steps = program.parts[0].graphs[0].recipe.steps
+    written = [step.target for step in steps if step.primitive.target.sizes[:4] == (1, 32, 14, 14)]
+    assert written
+    assert all(view.strides[1] == 1 for view in written), written
