@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 
-from anydml.torch.lower import LOWERINGS
+from anydml.torch.lower import LOWERINGS, resampling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,6 +98,7 @@ def _multilabel_margin_function(
 _CALLS = {
     torch.nn.functional.multilabel_margin_loss: _multilabel_margin_function,
     torch._C._nn.multilabel_margin_loss: _multilabel_margin_loss,  # noqa: SLF001 - likewise
+    **resampling.CALLS,
 }
 
 

@@ -18,6 +18,7 @@ from anydml.torch.lower import (
     orthogonal,
     quantization,
     reductions,
+    resampling,
     scatter,
     segments,
     special,
@@ -45,9 +46,10 @@ _FAMILIES = (
     grids,
     histograms,
     quantization,
+    resampling,
 )
 LOWERINGS: dict[str, Callable[..., Any]] = {
-    name if name.startswith(("prims.", "quantized_decomposed.")) else f"aten.{name}": lowering
+    name if name.startswith(("prims.", "quantized_decomposed.", "anydml.")) else f"aten.{name}": lowering
     for family in _FAMILIES
     for name, lowering in family.LOWERINGS.items()
 }
