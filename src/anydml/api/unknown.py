@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 from anydml.api.numpy_names import FAMILIAR
 from anydml.api.signatures import RENAMED, arguments_of
 from anydml.core.enum_parsing import squeeze, suggest
+from anydml.core.late_imports import import_alone
 from anydml.core.operator_type import OperatorType, function_name
 from anydml.operators import OPERATORS
 
@@ -244,6 +245,7 @@ def instead_of(name: str) -> str:
 
 def word_in_place_of(name: str) -> str:
     """What to write for a function of NumPy's: the function of the same name, or the one that takes its place."""
+    import_alone("anydml.api.functions")
     from anydml.api.functions import function_names  # which asks this module for words
 
     ours = {*function_names(), *(one.__name__ for one in FAMILIAR), *RENAMED}
