@@ -20,12 +20,11 @@ from click.testing import CliRunner
 import anydml as dml
 from anydml.cli.app import app
 from anydml.core.errors import ModelError, UnsupportedError
-from anydml.explore import categories, onnx_work, page
+from anydml.explore import categories, page
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot
 from anydml.explore.jobs import Jobs
 from anydml.explore.model import Workspace, open_model, standalone
 from anydml.explore.statistics import statistics_of
-from anydml.onnx.tools.compare import NOT_COMPARED, Comparison, NodeComparison, differ, refused
 from anydml.operators import OPERATORS
 
 if TYPE_CHECKING:
@@ -288,6 +287,9 @@ def test_work_is_stopped_at_once_and_blocks_nothing() -> None:
 @needs_onnx
 def test_a_comparison_has_one_verdict_for_each_tensor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from onnx import TensorProto, helper
+
+    from anydml.explore import onnx_work
+    from anydml.onnx.tools.compare import NOT_COMPARED, Comparison, NodeComparison, differ, refused
 
     made = [helper.make_node("Relu", ["x"], ["r"], name="act"), helper.make_node("Exp", ["r"], ["y"], name="top")]
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
