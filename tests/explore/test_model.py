@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 import threading
 import time
@@ -282,6 +283,35 @@ def test_work_is_stopped_at_once_and_blocks_nothing() -> None:
     assert state["result"] == 3
     assert jobs.stop("next")["state"] == "done"
     assert jobs.stop(["next"])["state"] == "waiting"
+
+
+TRACED = """
+import sys, threading, time
+from anydml.explore.jobs import Jobs
+
+begun = threading.Event()
+def endless(_):
+    begun.set()
+    while True:
+        time.sleep(0)
+jobs = Jobs({"done": lambda _: 3, "stopped": endless})
+jobs.start("done")
+while jobs.state("done")["state"] == "running":
+    time.sleep(0.01)
+jobs.start("stopped")
+begun.wait()
+jobs.stop("stopped")
+while jobs.state("stopped")["state"] == "running":
+    time.sleep(0.01)
+sys.settrace(lambda *_: None)
+print((lambda: jobs.state("done")["result"])())
+"""
+
+
+def test_work_leaves_no_interrupt_behind() -> None:
+    """One that is taken back, or not taken, has every thread look for it: a traced one then never goes on."""
+    found = subprocess.run([sys.executable, "-c", TRACED], timeout=60, capture_output=True, text=True, check=True)  # noqa: S603 - our own code
+    assert found.stdout == "3\n"
 
 
 @needs_onnx

@@ -29,6 +29,8 @@ class Jobs:
         self._stopped: set[str] = set()
         self._working: tuple[str, int] | None = None
         """The work under way, and its thread."""
+        self._is_interrupted = False
+        """Whether an interrupt was sent to it: one at most."""
         self._one_at_a_time = threading.Lock()
 
     def start(self, name: Any) -> dict[str, Any]:
@@ -51,10 +53,11 @@ class Jobs:
         """Stop what is under way, or waits for other work; gives how it stands."""
         with self._guard:
             found = self.state(name) if isinstance(name, str) else {"state": "waiting"}
-            if found["state"] == "running":
+            if found["state"] == "running" and name not in self._stopped:
                 self._stopped.add(name)
                 if self._working is not None and self._working[0] == name:
-                    _interrupt(self._working[1], KeyboardInterrupt)
+                    self._is_interrupted = True
+                    _interrupt(self._working[1])
         return found
 
     def names(self) -> list[str]:
@@ -91,22 +94,21 @@ class Jobs:
 
     def _stoppable(self, name: str, began: float) -> dict[str, Any]:
         """What comes of work, which an interrupt may end at any of its instructions, and nothing after it."""
-        found = {"state": "stopped", "says": "stopped"}
         try:
             with self._guard:
-                self._working = name, threading.get_ident()
+                self._working, self._is_interrupted = (name, threading.get_ident()), False
+            found = {"state": "stopped", "says": "stopped"}
             if name not in self._stopped:
                 self._states[name] = {"state": "running", "says": "beginning", "since": began}
                 found = self._outcome(name, began)
+            with self._guard:
+                self._working = None
+            for _ in range(_INSTRUCTIONS * self._is_interrupted):
+                time.sleep(0)
         except KeyboardInterrupt:
             found = {"state": "stopped", "says": "stopped"}
-        while self._working is not None:
-            try:
-                with self._guard:
-                    _interrupt(threading.get_ident(), None)  # one that came too late
-                    self._working = None
-            except KeyboardInterrupt:
-                continue
+        with self._guard:
+            self._working = None
         return found
 
     def _outcome(self, name: str, began: float) -> dict[str, Any]:
@@ -125,6 +127,11 @@ _PATIENCE = 0.1
 """Seconds after which work that waits for other work looks whether it was stopped."""
 
 
-def _interrupt(thread: int, error: type[BaseException] | None) -> None:
-    """Raise an error in another thread at its next instruction of Python; None takes one back that has not come."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error) if error else None)
+_INSTRUCTIONS = 100
+"""In which an interrupt comes that was sent at the end of work. One that is left has all threads look for it for ever, and
+traced ones never go on; one that comes inside a destructor is lost."""
+
+
+def _interrupt(thread: int) -> None:
+    """Interrupt another thread at its next instruction of Python."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
