@@ -128,8 +128,8 @@ _PATIENCE = 0.1
 
 
 _INSTRUCTIONS = 100
-"""In which an interrupt comes that was sent at the end of work. One that is left has all threads look for it for ever, and
-traced ones never go on; one that comes inside a destructor is lost."""
+"""In which an interrupt comes that was sent at the end of work. One that is left has all threads look for it for ever,
+and traced ones never go on; one that comes inside a destructor is lost."""
 
 
 def _interrupt(thread: int) -> None:
